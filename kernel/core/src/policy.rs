@@ -1,0 +1,271 @@
+//! Policy: what a namespace says about drivers, budgets, rates and tenancy, and
+//! how the policies of its ancestors combine with its own.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Invalid;
+
+/// The driver that serves when policy names none, and when another one fails.
+pub const DEFAULT_DRIVER: &str = "baseline";
+const DEFAULT_TOKEN_BUDGET: u32 = 3_000;
+const MAX_TOKEN_BUDGET: u32 = 100_000;
+
+/// A driver's name: 1 to 64 characters of `a-z 0-9 - _ .`, so that it can stand
+/// in an audit line as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct DriverName(String);
+
+impl DriverName {
+    /// Reads a name.
+    ///
+    /// # Errors
+    /// When a character is not allowed, or the length is not 1 to 64.
+    pub fn parse(name: &str) -> Result<Self, Invalid> {
+        let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.".contains(c);
+        if name.is_empty() || name.len() > 64 || !name.chars().all(allowed) {
+            let problem = "must be 1 to 64 characters of a-z, 0-9, `-`, `_`, `.`";
+            return Err(Invalid::new("driver", problem));
+        }
+        Ok(Self(name.to_owned()))
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for DriverName {
+    fn default() -> Self {
+        Self(DEFAULT_DRIVER.to_owned())
+    }
+}
+
+impl TryFrom<String> for DriverName {
+    type Error = Invalid;
+
+    fn try_from(name: String) -> Result<Self, Invalid> {
+        Self::parse(&name)
+    }
+}
+
+impl From<DriverName> for String {
+    fn from(name: DriverName) -> Self {
+        name.0
+    }
+}
+
+impl std::str::FromStr for DriverName {
+    type Err = Invalid;
+
+    fn from_str(name: &str) -> Result<Self, Invalid> {
+        Self::parse(name)
+    }
+}
+
+impl fmt::Display for DriverName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A split of queries between two drivers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AbTest {
+    /// Serves the rest.
+    pub a: DriverName,
+    /// Serves `pct_b` per cent of query texts.
+    pub b: DriverName,
+    /// 0 to 100.
+    pub pct_b: u8,
+}
+
+/// Requests that one key may make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RateLimit {
+    /// Sustained, per second.
+    pub per_second: u32,
+    /// At once, after a rest.
+    pub burst: u32,
+}
+
+impl Default for RateLimit {
+    fn default() -> Self {
+        Self {
+            per_second: 200,
+            burst: 400,
+        }
+    }
+}
+
+/// What one namespace says. Absent fields are inherited.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Policy {
+    /// The driver that serves this namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retriever: Option<DriverName>,
+    /// A split between two drivers; wins over `retriever` of the same namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ab_test: Option<AbTest>,
+    /// Tokens of a search that names none: 1 to 100,000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_budget: Option<u32>,
+    /// Requests of each key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_limit: Option<RateLimit>,
+    /// Refuses every call here and below.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<bool>,
+}
+
+impl Policy {
+    /// Checks the figures.
+    ///
+    /// # Errors
+    /// Names the first field out of range.
+    pub fn check(&self) -> Result<(), Invalid> {
+        if self.ab_test.as_ref().is_some_and(|split| split.pct_b > 100) {
+            return Err(Invalid::new("abTest.pctB", "must be 0 to 100"));
+        }
+        if let Some(budget) = self.token_budget
+            && !(1..=MAX_TOKEN_BUDGET).contains(&budget)
+        {
+            return Err(Invalid::new("tokenBudget", "must be 1 to 100000"));
+        }
+        if let Some(limit) = self.rate_limit
+            && (limit.per_second == 0 || limit.burst == 0)
+        {
+            let problem = "perSecond and burst must be at least 1; use suspended to stop a namespace";
+            return Err(Invalid::new("rateLimit", problem));
+        }
+        Ok(())
+    }
+
+    /// The drivers it names.
+    pub fn drivers(&self) -> impl Iterator<Item = &DriverName> {
+        let split = self.ab_test.iter().flat_map(|test| [&test.a, &test.b]);
+        self.retriever.iter().chain(split)
+    }
+
+    fn routing(&self) -> Option<Routing> {
+        let split = self.ab_test.clone().map(Routing::Split);
+        split.or_else(|| self.retriever.clone().map(Routing::One))
+    }
+}
+
+/// Which driver serves a query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Routing {
+    /// Always the same.
+    One(DriverName),
+    /// By the query's text.
+    Split(AbTest),
+}
+
+/// What holds for a namespace once its ancestors are taken into account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EffectivePolicy {
+    /// Which driver serves.
+    pub routing: Routing,
+    /// Tokens of a search that names none.
+    pub token_budget: u32,
+    /// Requests of each key.
+    pub rate_limit: RateLimit,
+    /// Whether this namespace or one above it is suspended.
+    pub suspended: bool,
+}
+
+impl EffectivePolicy {
+    /// Combines policies given root first. The nearest one that speaks wins,
+    /// field by field; suspension of an ancestor cannot be lifted below it.
+    pub fn combine<'a>(chain: impl IntoIterator<Item = &'a Policy>) -> Self {
+        let mut effective = Self {
+            routing: Routing::One(DriverName::default()),
+            token_budget: DEFAULT_TOKEN_BUDGET,
+            rate_limit: RateLimit::default(),
+            suspended: false,
+        };
+        for policy in chain {
+            if let Some(routing) = policy.routing() {
+                effective.routing = routing;
+            }
+            effective.token_budget = policy.token_budget.unwrap_or(effective.token_budget);
+            effective.rate_limit = policy.rate_limit.unwrap_or(effective.rate_limit);
+            effective.suspended |= policy.suspended.unwrap_or(false);
+        }
+        effective
+    }
+
+    /// The driver for a query: the same text always goes to the same arm
+    /// (FNV-1a, 32 bits, modulo 100, below `pctB` is arm b).
+    pub fn driver_for(&self, query: &str) -> &DriverName {
+        match &self.routing {
+            Routing::One(name) => name,
+            Routing::Split(test) => {
+                let bucket = halofy_retrieval::fnv1a32(query.as_bytes()) % 100;
+                if bucket < u32::from(test.pct_b) {
+                    &test.b
+                } else {
+                    &test.a
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(json: &str) -> Policy {
+        serde_json::from_str(json).expect("a policy")
+    }
+
+    #[test]
+    fn the_nearest_namespace_wins_field_by_field() {
+        let org = policy(r#"{"abTest":{"a":"x","b":"y","pctB":50},"tokenBudget":100}"#);
+        let team = policy(r#"{"retriever":"z"}"#);
+        let effective = EffectivePolicy::combine([&org, &team]);
+        assert_eq!(effective.driver_for("anything").as_str(), "z");
+        assert_eq!(effective.token_budget, 100);
+        assert!(!effective.suspended);
+    }
+
+    #[test]
+    fn a_suspended_tenant_cannot_be_revived_from_below() {
+        let org = policy(r#"{"suspended":true}"#);
+        let team = policy(r#"{"suspended":false}"#);
+        assert!(EffectivePolicy::combine([&org, &team]).suspended);
+    }
+
+    #[test]
+    fn a_split_is_stable_and_near_its_share() {
+        let split = policy(r#"{"abTest":{"a":"x","b":"y","pctB":25}}"#);
+        let effective = EffectivePolicy::combine([&split]);
+        let queries: Vec<String> = (0..2_000).map(|n| format!("question {n}")).collect();
+        let arm_b = |query: &&String| effective.driver_for(query).as_str() == "y";
+        let share = queries.iter().filter(arm_b).count();
+        assert!((400..=600).contains(&share), "{share} of 2000");
+        assert_eq!(share, queries.iter().filter(arm_b).count());
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for json in [
+            r#"{"abTest":{"a":"x","b":"y","pctB":101}}"#,
+            r#"{"tokenBudget":0}"#,
+            r#"{"rateLimit":{"perSecond":0,"burst":1}}"#,
+        ] {
+            assert!(policy(json).check().is_err(), "{json}");
+        }
+        for json in [r#"{"retreiver":"x"}"#, r#"{"retriever":"A b"}"#] {
+            assert!(serde_json::from_str::<Policy>(json).is_err(), "{json}");
+        }
+    }
+}

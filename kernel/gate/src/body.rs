@@ -1,0 +1,231 @@
+//! Bodies of calls: what each may hold, and reading one so that a mistake is
+//! named by its field.
+
+use halofy_core::{Content, Invalid, Kind, MemoryId, QueryText};
+use serde::de::DeserializeOwned;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use crate::Refusal;
+use crate::claims::claim_in_body;
+
+/// Results of a search that names no `k`.
+pub const DEFAULT_K: u32 = 10;
+/// The most results of a search.
+pub const MAX_K: u32 = 100;
+const MAX_TOKEN_BUDGET: u32 = 100_000;
+const MAX_METADATA_BYTES: usize = 16 * 1024;
+
+/// `POST /v1/mem/write`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WriteRequest {
+    /// What to remember, verbatim: not blank, at most 64 KiB.
+    pub content: String,
+    /// What sort of thing it is; a fact if absent.
+    #[serde(default)]
+    pub kind: Kind,
+    /// When it happened: RFC 3339 with an offset.
+    pub event_time: Option<String>,
+    /// Anything of the writer's own, at most 16 KiB of JSON; no identities.
+    pub metadata: Option<Map<String, Value>>,
+    /// Labels the memory as confidential.
+    #[serde(default)]
+    pub sensitive: bool,
+}
+
+/// `POST /v1/mem/search`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SearchRequest {
+    /// What is asked: not blank, at most 8 KiB.
+    pub query: String,
+    /// At most so many results: 1 to 100, 10 if absent.
+    pub k: Option<u32>,
+    /// Tokens that the results may have together: 1 to 100,000; the policy's if absent.
+    pub token_budget: Option<u32>,
+    /// `false` also ranks what was superseded, in a lane that no driver has.
+    #[serde(default = "yes")]
+    pub valid_only: bool,
+    /// Keeps the query out of the audit log.
+    #[serde(default)]
+    pub sensitive: bool,
+}
+
+/// `POST /v1/mem/read`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ReadRequest {
+    /// The memory's id.
+    pub id: String,
+}
+
+/// `POST /v1/mem/stats`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StatsRequest {}
+
+fn yes() -> bool {
+    true
+}
+
+/// Reads a body: first for claims of identity, then as `T`.
+///
+/// # Errors
+/// [`Refusal::Malformed`], [`Refusal::IdentityClaimed`], or [`Refusal::Invalid`]
+/// naming the field.
+pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
+    let value: Value = serde_json::from_slice(bytes).map_err(unreadable)?;
+    if let Some(claim) = claim_in_body(&value) {
+        return Err(Refusal::IdentityClaimed { name: claim.0 });
+    }
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    serde_path_to_error::deserialize(&mut json).map_err(wrong_field)
+}
+
+/// Text that JSON can escape and UTF-8 cannot hold is a bad value, not bad JSON.
+fn unreadable(error: serde_json::Error) -> Refusal {
+    let text = error.to_string();
+    let not_text = ["surrogate", "hex escape", "unicode code point"];
+    if not_text.iter().any(|sign| text.contains(sign)) {
+        return Invalid::new("body", format!("holds text that is not Unicode ({text})")).into();
+    }
+    Refusal::Malformed(text)
+}
+
+fn wrong_field(error: serde_path_to_error::Error<serde_json::Error>) -> Refusal {
+    let path = error.path().to_string();
+    let text = error.into_inner().to_string();
+    // The reader's position says nothing to the caller.
+    let problem = text.split(" at line ").next().unwrap_or(&text).to_owned();
+    let field = match quoted(&problem) {
+        Some(name) if path == "." || problem.starts_with("unknown field") => name.to_owned(),
+        _ => path,
+    };
+    let field = if field == "." { "body".to_owned() } else { field };
+    Invalid::new(field, problem).into()
+}
+
+/// The name in ``missing field `query` ``.
+fn quoted(problem: &str) -> Option<&str> {
+    problem.split('`').nth(1)
+}
+
+impl WriteRequest {
+    pub(crate) fn content(&self) -> Result<Content, Invalid> {
+        Content::parse(&self.content)
+    }
+
+    pub(crate) fn event_time(&self) -> Result<Option<OffsetDateTime>, Invalid> {
+        let read = |text: &String| {
+            OffsetDateTime::parse(text, &Rfc3339)
+                .map(|at| at.to_offset(time::UtcOffset::UTC))
+                .map_err(|_| {
+                    let problem = "must be RFC 3339 with an offset, such as 2026-03-01T12:00:00Z";
+                    Invalid::new("eventTime", problem)
+                })
+        };
+        self.event_time.as_ref().map(read).transpose()
+    }
+
+    pub(crate) fn metadata(&self) -> Result<Option<Value>, Invalid> {
+        let Some(metadata) = &self.metadata else {
+            return Ok(None);
+        };
+        let value = Value::Object(metadata.clone());
+        let text = value.to_string();
+        if text.len() > MAX_METADATA_BYTES {
+            return Err(Invalid::new("metadata", "is larger than 16 KiB"));
+        }
+        if holds_nul(&value) {
+            return Err(Invalid::new("metadata", "holds the character U+0000"));
+        }
+        Ok(Some(value))
+    }
+}
+
+impl SearchRequest {
+    pub(crate) fn query(&self) -> Result<QueryText, Invalid> {
+        QueryText::parse(&self.query)
+    }
+
+    pub(crate) fn k(&self) -> Result<u32, Invalid> {
+        in_range("k", self.k.unwrap_or(DEFAULT_K), MAX_K)
+    }
+
+    pub(crate) fn token_budget(&self, of_policy: u32) -> Result<u32, Invalid> {
+        let asked = self.token_budget.unwrap_or(of_policy);
+        in_range("tokenBudget", asked, MAX_TOKEN_BUDGET)
+    }
+}
+
+impl ReadRequest {
+    pub(crate) fn id(&self) -> Result<MemoryId, Invalid> {
+        MemoryId::parse(&self.id)
+    }
+}
+
+/// Whether a name or a text in it holds U+0000, which no JSON column can store. The
+/// depth is the parser's.
+fn holds_nul(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(items) => items.iter().any(holds_nul),
+        Value::Object(fields) => {
+            fields.iter().any(|(name, value)| name.contains('\0') || holds_nul(value))
+        }
+        _ => false,
+    }
+}
+
+fn in_range(field: &str, value: u32, max: u32) -> Result<u32, Invalid> {
+    match value {
+        0 => Err(Invalid::new(field, format!("must be 1 to {max}"))),
+        n if n > max => Err(Invalid::new(field, format!("is {n}; must be 1 to {max}"))),
+        n => Ok(n),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field_of<T: DeserializeOwned>(body: &str) -> String {
+        match read::<T>(body.as_bytes()).map(|_| ()) {
+            Err(Refusal::Invalid(invalid)) => invalid.field,
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_mistake_is_named_by_its_field() {
+        assert_eq!(field_of::<SearchRequest>(r#"{"query":"x","k":-1}"#), "k");
+        assert_eq!(field_of::<SearchRequest>(r#"{"query":7}"#), "query");
+        assert_eq!(field_of::<SearchRequest>(r#"{"query":"x","kk":1}"#), "kk");
+        assert_eq!(field_of::<SearchRequest>("{}"), "query");
+        assert_eq!(field_of::<SearchRequest>("[1,2,3,4,5,6]"), "body");
+        assert_eq!(field_of::<WriteRequest>(r#"{"content":"\ud800"}"#), "body");
+        assert_eq!(field_of::<WriteRequest>(r#"{"content":"x","kind":"y"}"#), "kind");
+    }
+
+    #[test]
+    fn broken_json_is_told_apart_from_a_bad_field() {
+        assert!(matches!(read::<StatsRequest>(b"{"), Err(Refusal::Malformed(_))));
+        assert!(matches!(read::<StatsRequest>(b""), Err(Refusal::Malformed(_))));
+        assert!(read::<StatsRequest>(b"{}").is_ok());
+    }
+
+    #[test]
+    fn metadata_may_speak_of_nul_and_not_hold_it() {
+        let taken = |metadata: &str| {
+            let body = format!(r#"{{"content":"x","metadata":{metadata}}}"#);
+            let request: WriteRequest = read(body.as_bytes()).expect("readable");
+            request.metadata().is_ok()
+        };
+        assert!(!taken(r#"{"a":"\u0000"}"#));
+        assert!(!taken(r#"{"a":[{"b\u0000":1}]}"#));
+        assert!(taken(r#"{"a":"\\u0000"}"#));
+    }
+}

@@ -1,0 +1,162 @@
+//! Why a call was refused, and what the audit log says about it.
+//!
+//! Not here: HTTP status codes and wording for people; the transport has those.
+
+use std::time::Duration;
+
+use halofy_audit::{Detail, Outcome};
+use halofy_core::{Invalid, Op, Role};
+use halofy_store::StoreError;
+use thiserror::Error;
+
+use crate::embed::EmbedError;
+
+/// Why a call got no answer.
+#[derive(Debug, Error)]
+pub enum Refusal {
+    /// No key, an unknown one, or one that no longer works. The caller is not
+    /// told which.
+    #[error("the key is missing, unknown, expired or revoked")]
+    Unauthenticated {
+        /// For the audit log only.
+        why: &'static str,
+    },
+    /// The request names somebody. Only the key does that.
+    #[error("the request names an identity in `{name}`; namespace and actor come from the key")]
+    IdentityClaimed {
+        /// Where the claim stood.
+        name: String,
+    },
+    /// The role may not make this call.
+    #[error("the role {role} may not {op}")]
+    RoleForbids {
+        /// The caller's role.
+        role: Role,
+        /// What it tried.
+        op: Op,
+    },
+    /// The namespace or one above it is suspended.
+    #[error("the namespace is suspended")]
+    Suspended,
+    /// Too many calls with this key.
+    #[error("too many requests with this key")]
+    RateLimited {
+        /// When the next one will be let in.
+        retry_after: Duration,
+    },
+    /// The body is not JSON.
+    #[error("the body is not JSON: {0}")]
+    Malformed(String),
+    /// The body is larger than what a call may send.
+    #[error("the body is larger than {limit} bytes")]
+    TooLarge {
+        /// Bytes allowed.
+        limit: usize,
+    },
+    /// A field breaks a rule.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// No such memory for this caller: missing or hidden.
+    #[error("there is no such memory")]
+    NotFound {
+        /// For the audit log only.
+        hidden: bool,
+    },
+    /// All places for cartridges are taken.
+    #[error("too many searches are running")]
+    Overloaded,
+    /// Something that the call needs does not answer now.
+    #[error("{what} is not available")]
+    Unavailable {
+        /// `store`, `audit`, `embedder` or `retrieval`.
+        what: &'static str,
+        /// For the kernel's own log.
+        why: String,
+    },
+    /// A fault of the kernel.
+    #[error("the kernel failed")]
+    Internal {
+        /// For the kernel's own log.
+        why: String,
+    },
+}
+
+impl Refusal {
+    /// A stable word for callers, metrics and the audit log.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unauthenticated { .. } => "unauthenticated",
+            Self::IdentityClaimed { .. } => "identity_claimed",
+            Self::RoleForbids { .. } => "role_forbids",
+            Self::Suspended => "suspended",
+            Self::RateLimited { .. } => "rate_limited",
+            Self::Malformed(_) => "malformed_json",
+            Self::TooLarge { .. } => "body_too_large",
+            Self::Invalid(_) => "invalid_field",
+            Self::NotFound { .. } => "not_found",
+            Self::Overloaded => "overloaded",
+            Self::Unavailable { .. } => "unavailable",
+            Self::Internal { .. } => "internal",
+        }
+    }
+
+    /// How the audit log counts it.
+    pub(crate) fn outcome(&self) -> Outcome {
+        match self {
+            Self::Unauthenticated { .. }
+            | Self::IdentityClaimed { .. }
+            | Self::RoleForbids { .. }
+            | Self::Suspended
+            | Self::RateLimited { .. }
+            | Self::NotFound { hidden: true } => Outcome::Denied,
+            Self::NotFound { hidden: false } => Outcome::Miss,
+            Self::Malformed(_)
+            | Self::TooLarge { .. }
+            | Self::Invalid(_)
+            | Self::Overloaded
+            | Self::Unavailable { .. }
+            | Self::Internal { .. } => Outcome::Error,
+        }
+    }
+
+    /// The audit detail: the true reason, and no text that the caller sent except
+    /// the name of a field.
+    pub(crate) fn detail(&self) -> Detail {
+        let detail = Detail::new().field("reason", self.code());
+        match self {
+            Self::Unauthenticated { why } => detail.field("why", why),
+            Self::IdentityClaimed { name } => detail.field("field", name),
+            Self::RoleForbids { role, .. } => detail.field("role", role),
+            Self::Invalid(invalid) => detail.field("field", &invalid.field),
+            Self::NotFound { hidden } => detail.field("why", if *hidden { "hidden" } else { "missing" }),
+            Self::Unavailable { what, .. } => detail.field("what", what),
+            _ => detail,
+        }
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        let why = error.to_string();
+        if error.is_transient() {
+            Self::Unavailable { what: "store", why }
+        } else {
+            Self::Internal { why }
+        }
+    }
+}
+
+impl Refusal {
+    /// An embedder's failure while the field `field` was embedded.
+    pub(crate) fn embedding(error: &EmbedError, field: &str) -> Self {
+        match error {
+            EmbedError::EmptyText { .. } => {
+                Invalid::new(field, "holds nothing that can be embedded").into()
+            }
+            _ => Self::Unavailable {
+                what: "embedder",
+                why: error.to_string(),
+            },
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! What an operator does on the kernel's own machine: keys, policies, drivers,
+//! the audit log. Whoever can open the store or its control socket is one.
+//!
+//! Every change has an audit row in its own transaction, actor `operator`.
+
+use halofy_audit::{Detail, Record, Report, StoredRow, Verifier};
+use halofy_core::{EffectivePolicy, Identity, Invalid, KeyId, Namespace, Policy, Routing};
+use halofy_store::{AuditFilter, KeyRecord, NewKey, PolicyRecord};
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+use crate::audit::{Ending, Trail};
+use crate::gate::Gate;
+use crate::keys::{Key, NewKeyRequest, check_expiry, new_id};
+use crate::{Refusal, sequencer};
+
+const PAGE: usize = 2_000;
+const MAX_TAIL: usize = 10_000;
+
+/// A key without its secret.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KeySummary {
+    /// Its public name.
+    pub id: String,
+    /// The first characters of the key.
+    pub hint: String,
+    /// Where its holder lives.
+    pub namespace: String,
+    /// Whom the audit log names.
+    pub actor: String,
+    /// What it may do.
+    pub role: String,
+    /// `active`, `expired` or `revoked`.
+    pub status: String,
+    /// When it was made.
+    #[serde(with = "time::serde::rfc3339")]
+    pub created_at: OffsetDateTime,
+    /// When it stops working, if ever.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub expires_at: Option<OffsetDateTime>,
+    /// When it was revoked, if it was.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub revoked_at: Option<OffsetDateTime>,
+}
+
+impl From<KeyRecord> for KeySummary {
+    fn from(key: KeyRecord) -> Self {
+        let expired = key.expires_at.is_some_and(|at| at <= OffsetDateTime::now_utc());
+        let status = match key.revoked_at {
+            Some(_) => "revoked",
+            None if expired => "expired",
+            None => "active",
+        };
+        Self {
+            id: key.identity.key.0,
+            hint: key.hint,
+            namespace: key.identity.namespace.to_string(),
+            actor: key.identity.actor.to_string(),
+            role: key.identity.role.to_string(),
+            status: status.to_owned(),
+            created_at: key.created_at,
+            expires_at: key.expires_at,
+            revoked_at: key.revoked_at,
+        }
+    }
+}
+
+/// A policy as it was set, and as it works with those above it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicyView {
+    /// The namespace asked for.
+    pub namespace: String,
+    /// Its own policy's version; absent when it has none.
+    pub version: Option<i32>,
+    /// Its own policy.
+    pub policy: Option<Policy>,
+    /// What holds, ancestors included.
+    pub effective: EffectivePolicyView,
+    /// Drivers that the policy names and that are not mounted.
+    pub unmounted: Vec<String>,
+}
+
+/// What holds for a namespace.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EffectivePolicyView {
+    /// `baseline`, or `a/b 25%`.
+    pub retriever: String,
+    /// Tokens of a search that names none.
+    pub token_budget: u32,
+    /// Requests a second, sustained, of each key.
+    pub requests_per_second: u32,
+    /// Requests at once.
+    pub burst: u32,
+    /// Whether calls are refused.
+    pub suspended: bool,
+}
+
+impl From<&EffectivePolicy> for EffectivePolicyView {
+    fn from(policy: &EffectivePolicy) -> Self {
+        let retriever = match &policy.routing {
+            Routing::One(name) => name.to_string(),
+            Routing::Split(test) => format!("{} / {} {}%", test.a, test.b, test.pct_b),
+        };
+        Self {
+            retriever,
+            token_budget: policy.token_budget,
+            requests_per_second: policy.rate_limit.per_second,
+            burst: policy.rate_limit.burst,
+            suspended: policy.suspended,
+        }
+    }
+}
+
+/// A mounted cartridge.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DriverSummary {
+    /// The name that policy uses.
+    pub name: String,
+    /// Its own version; absent without a manifest.
+    pub version: Option<String>,
+    /// Who made it, as it says.
+    pub vendor: Option<String>,
+    /// SHA-256 of the component, hex.
+    pub digest: String,
+    /// Bytes of the component.
+    pub size: usize,
+}
+
+/// Which audit rows to show.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AuditTail {
+    /// The newest so many.
+    pub limit: usize,
+    /// Only a namespace and what lies below it.
+    pub under: Option<Namespace>,
+}
+
+/// What verification found.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditVerification {
+    /// The verifier's report.
+    #[serde(flatten)]
+    pub report: Report,
+}
+
+impl Gate {
+    /// Makes a key. The plain key is in the answer and nowhere else.
+    ///
+    /// # Errors
+    /// [`Refusal::Invalid`] for an expiry in the past.
+    pub async fn key_create(&self, request: &NewKeyRequest) -> Result<(Key, KeySummary), Refusal> {
+        let now = OffsetDateTime::now_utc();
+        check_expiry(request.expires_at, now)?;
+        let key = Key::generate()?;
+        let identity = Identity {
+            key: new_id(),
+            namespace: request.namespace.clone(),
+            actor: request.actor.clone(),
+            role: request.role,
+        };
+        let new = NewKey {
+            identity: &identity,
+            hash: key.hash(),
+            hint: key.hint(),
+            created_at: now,
+            expires_at: request.expires_at,
+        };
+        let detail = Detail::new()
+            .field("key", &identity.key)
+            .field("role", identity.role)
+            .field("for", &identity.actor);
+        let row = Trail::operator("key_create", identity.namespace.as_str()).seal(&Ending::ok(detail));
+        let mut tx = self.store.begin().await?;
+        tx.key_insert(&new).await?;
+        tx.audit_insert(&row).await?;
+        tx.commit().await?;
+        self.wake.notify();
+        let record = KeyRecord {
+            hint: new.hint.to_owned(),
+            created_at: now,
+            expires_at: request.expires_at,
+            revoked_at: None,
+            identity,
+        };
+        Ok((key, record.into()))
+    }
+
+    /// Every key, or those of a subtree.
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    pub async fn key_list(&self, under: Option<&Namespace>) -> Result<Vec<KeySummary>, Refusal> {
+        let keys = self.store.key_list(under).await?;
+        Ok(keys.into_iter().map(KeySummary::from).collect())
+    }
+
+    /// Revokes a key: the next call with it is refused.
+    ///
+    /// # Errors
+    /// [`Refusal::NotFound`] when there is no such key.
+    pub async fn key_revoke(&self, id: &str) -> Result<KeySummary, Refusal> {
+        let id = KeyId(id.to_owned());
+        let mut tx = self.store.begin().await?;
+        let revoked = tx.key_revoke(&id, OffsetDateTime::now_utc()).await?;
+        let record = revoked.ok_or(Refusal::NotFound { hidden: false })?;
+        let detail = Detail::new().field("key", &id);
+        let trail = Trail::operator("key_revoke", record.identity.namespace.as_str());
+        tx.audit_insert(&trail.seal(&Ending::ok(detail))).await?;
+        tx.commit().await?;
+        self.wake.notify();
+        Ok(record.into())
+    }
+
+    /// A namespace's policy and what holds there.
+    ///
+    /// # Errors
+    /// [`Refusal::NotFound`] when neither a key nor a policy knows the namespace.
+    pub async fn policy_get(&self, namespace: &Namespace) -> Result<PolicyView, Refusal> {
+        let chain = self.store.policy_chain(namespace).await?;
+        let known = chain.iter().any(|record| record.namespace == *namespace);
+        if !known && self.store.key_list(Some(namespace)).await?.is_empty() {
+            return Err(Refusal::NotFound { hidden: false });
+        }
+        Ok(self.policy_view(namespace, &chain))
+    }
+
+    /// Sets a namespace's policy. A driver that is not mounted is refused, unless
+    /// `force`: searches would silently be served by the baseline.
+    ///
+    /// # Errors
+    /// [`Refusal::Invalid`] naming the field.
+    pub async fn policy_set(
+        &self,
+        namespace: &Namespace,
+        policy: &Policy,
+        force: bool,
+    ) -> Result<PolicyView, Refusal> {
+        policy.check()?;
+        let unmounted = self.unmounted(policy);
+        if let (false, Some(name)) = (force, unmounted.first()) {
+            let problem = format!("{name} is not mounted; mount it first, or set the policy with --force");
+            return Err(Invalid::new("retriever", problem).into());
+        }
+        let now = OffsetDateTime::now_utc();
+        let mut tx = self.store.begin().await?;
+        let version = tx.policy_insert(namespace, policy, "operator", now).await?;
+        let detail = Detail::new()
+            .field("version", version)
+            .field("unmounted", unmounted.len());
+        let trail = Trail::operator("policy_set", namespace.as_str());
+        tx.audit_insert(&trail.seal(&Ending::ok(detail))).await?;
+        tx.commit().await?;
+        self.wake.notify();
+        let chain = self.store.policy_chain(namespace).await?;
+        Ok(self.policy_view(namespace, &chain))
+    }
+
+    /// The mounted cartridges.
+    pub fn driver_list(&self) -> Vec<DriverSummary> {
+        let drivers = self.drivers.list();
+        drivers
+            .iter()
+            .map(|driver| {
+                let manifest = driver.manifest();
+                DriverSummary {
+                    name: driver.name().to_owned(),
+                    version: manifest.map(|manifest| manifest.version.clone()),
+                    vendor: manifest.map(|manifest| manifest.vendor.clone()),
+                    digest: driver.digest().to_string(),
+                    size: driver.size(),
+                }
+            })
+            .collect()
+    }
+
+    /// The newest audit rows, oldest of them first.
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    pub async fn audit_tail(&self, tail: &AuditTail) -> Result<Vec<Record>, Refusal> {
+        let filter = AuditFilter {
+            under: tail.under.clone(),
+            limit: tail.limit.min(MAX_TAIL),
+        };
+        Ok(self.store.audit_tail(&filter).await?)
+    }
+
+    /// Chains what can be chained, then verifies every row from the first.
+    ///
+    /// # Errors
+    /// See [`Refusal`]. A broken chain is no error: the report says so.
+    pub async fn audit_verify(&self) -> Result<AuditVerification, Refusal> {
+        sequencer::drain(&self.store).await?;
+        let mut verifier = Verifier::new();
+        let mut after = None;
+        loop {
+            let rows = self.store.audit_page(after, PAGE).await?;
+            let Some(StoredRow { entry: Some(last), .. }) = rows.last() else {
+                break;
+            };
+            after = Some(last.index);
+            push_all(&mut verifier, &rows);
+        }
+        let mut after = None;
+        loop {
+            let rows = self.store.audit_pending(after, PAGE).await?;
+            let Some(StoredRow { record: Some(last), .. }) = rows.last() else {
+                break;
+            };
+            after = Some(last.seq);
+            push_all(&mut verifier, &rows);
+        }
+        let report = verifier.finish();
+        Ok(AuditVerification { report })
+    }
+
+    fn policy_view(&self, namespace: &Namespace, chain: &[PolicyRecord]) -> PolicyView {
+        let own = chain.iter().find(|record| record.namespace == *namespace);
+        let effective = EffectivePolicy::combine(chain.iter().map(|record| &record.policy));
+        PolicyView {
+            namespace: namespace.to_string(),
+            version: own.map(|record| record.version),
+            policy: own.map(|record| record.policy.clone()),
+            effective: EffectivePolicyView::from(&effective),
+            unmounted: own.map(|record| self.unmounted(&record.policy)).unwrap_or_default(),
+        }
+    }
+
+    fn unmounted(&self, policy: &Policy) -> Vec<String> {
+        let missing = policy.drivers().filter(|name| self.drivers.get(name.as_str()).is_none());
+        missing.map(ToString::to_string).collect()
+    }
+}
+
+/// The verifier keeps every fault for its report.
+fn push_all(verifier: &mut Verifier, rows: &[StoredRow]) {
+    for row in rows {
+        if let Err(fault) = verifier.push(row) {
+            tracing::warn!(%fault, "an audit row does not verify");
+        }
+    }
+}

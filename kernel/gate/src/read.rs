@@ -1,0 +1,34 @@
+//! `read`: one memory by id. Hidden and missing look the same to the caller, and
+//! are told apart in the audit log.
+
+use halofy_audit::Detail;
+use halofy_store::{Found, Scope};
+
+use crate::audit::{Ending, Trail};
+use crate::body::ReadRequest;
+use crate::gate::{Done, Gate, Recorded};
+use crate::prologue::Authorized;
+use crate::Refusal;
+
+impl Gate {
+    pub(crate) async fn read(
+        &self,
+        caller: &Authorized,
+        request: &ReadRequest,
+        trail: &mut Trail,
+    ) -> Result<Done, Refusal> {
+        let id = request.id()?;
+        trail.memory(id);
+        let scope = Scope::of(&caller.identity().namespace);
+        let memory = match self.store.memory_read(&scope, &id).await? {
+            Found::Memory(memory) => memory,
+            Found::Hidden => return Err(Refusal::NotFound { hidden: true }),
+            Found::Missing => return Err(Refusal::NotFound { hidden: false }),
+        };
+        let answer = serde_json::to_value(&memory).map_err(|error| Refusal::Internal {
+            why: error.to_string(),
+        })?;
+        let recorded = Recorded::Pending(Ending::ok(Detail::new().field("returned", 1)));
+        Ok(Done { answer, recorded })
+    }
+}

@@ -1,0 +1,194 @@
+//! `halofy write`, `search`, `read`, `stats`: one syscall each.
+
+use std::io::Read as _;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use super::output::{self, line};
+use super::settings::Settings;
+use super::target::Target;
+
+/// Which kernel, and who calls.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Caller {
+    /// The key, hm_…: who calls, and what it sees.
+    #[arg(long, env = "HALOFY_KEY", hide_env_values = true)]
+    pub(crate) key: String,
+    /// A kernel elsewhere, such as http://127.0.0.1:7077.
+    #[arg(long, env = "HALOFY_URL")]
+    pub(crate) url: Option<String>,
+}
+
+/// Remember something.
+#[derive(Debug, Args)]
+pub(crate) struct Write {
+    #[command(flatten)]
+    caller: Caller,
+    /// What to remember; `-` reads standard input.
+    content: String,
+    /// fact, preference, episode, entity or pointer.
+    #[arg(long)]
+    kind: Option<String>,
+    /// When it happened: RFC 3339 with an offset.
+    #[arg(long, value_name = "TIME")]
+    event_time: Option<String>,
+    /// A JSON object of your own.
+    #[arg(long, value_name = "JSON")]
+    metadata: Option<String>,
+    /// Label it as confidential.
+    #[arg(long)]
+    sensitive: bool,
+}
+
+/// Find what is relevant to a question.
+#[derive(Debug, Args)]
+pub(crate) struct Search {
+    #[command(flatten)]
+    caller: Caller,
+    /// What is asked.
+    query: String,
+    /// At most so many results.
+    #[arg(short)]
+    k: Option<i64>,
+    /// Tokens that the results may have together.
+    #[arg(long, value_name = "TOKENS")]
+    token_budget: Option<i64>,
+    /// Also rank what was superseded.
+    #[arg(long)]
+    history: bool,
+    /// Keep the query out of the audit log.
+    #[arg(long)]
+    sensitive: bool,
+}
+
+/// Fetch one memory by its id.
+#[derive(Debug, Args)]
+pub(crate) struct Read {
+    #[command(flatten)]
+    caller: Caller,
+    /// The memory's id.
+    id: String,
+}
+
+/// Count what a key sees.
+#[derive(Debug, Args)]
+pub(crate) struct Stats {
+    #[command(flatten)]
+    caller: Caller,
+}
+
+impl Write {
+    pub(crate) async fn run(self, settings: &Settings) -> Result<ExitCode> {
+        let mut body = Map::new();
+        body.insert("content".to_owned(), content(self.content)?.into());
+        insert(&mut body, "kind", self.kind);
+        insert(&mut body, "eventTime", self.event_time);
+        if let Some(metadata) = &self.metadata {
+            let value: Value = serde_json::from_str(metadata).context("--metadata is not JSON")?;
+            body.insert("metadata".to_owned(), value);
+        }
+        insert(&mut body, "sensitive", self.sensitive.then_some(true));
+        let answer = call(settings, &self.caller, "write", body).await?;
+        if settings.json {
+            output::json(&answer);
+        } else {
+            for (outcome, word) in [("stored", "stored"), ("deduplicated", "known already")] {
+                for id in answer[outcome].as_array().into_iter().flatten() {
+                    line(format_args!("{word} {}", id.as_str().unwrap_or_default()));
+                }
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn content(argument: String) -> Result<String> {
+    if argument != "-" {
+        return Ok(argument);
+    }
+    let mut text = String::new();
+    std::io::stdin()
+        .read_to_string(&mut text)
+        .context("standard input is not UTF-8 text")?;
+    Ok(text)
+}
+
+impl Search {
+    pub(crate) async fn run(self, settings: &Settings) -> Result<ExitCode> {
+        let mut body = Map::new();
+        body.insert("query".to_owned(), self.query.into());
+        insert(&mut body, "k", self.k);
+        insert(&mut body, "tokenBudget", self.token_budget);
+        insert(&mut body, "validOnly", self.history.then_some(false));
+        insert(&mut body, "sensitive", self.sensitive.then_some(true));
+        let answer = call(settings, &self.caller, "search", body).await?;
+        if settings.json {
+            output::json(&answer);
+        } else {
+            print_results(&answer);
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Prints a search's answer for a person.
+pub(crate) fn print_results(answer: &Value) {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let results = answer["results"].as_array().cloned().unwrap_or_default();
+    let rows = results.iter().map(|hit| {
+        let score = format!("{:.3}", hit["score"].as_f64().unwrap_or_default());
+        [score, text(&hit["namespace"]), text(&hit["content"])]
+    });
+    if results.is_empty() {
+        line("nothing found");
+    } else {
+        output::table(["score", "namespace", "content"], rows);
+    }
+    let mut served = format!("{} tokens, driver {}", answer["tokens"], text(&answer["driver"]));
+    if let Some(fallback) = answer.get("driverFallback") {
+        let (from, reason) = (text(&fallback["from"]), text(&fallback["reason"]));
+        served += &format!(", in place of {from}: {reason}");
+    }
+    if let Some(degraded) = answer.get("degraded") {
+        served += &format!(", degraded: {}", text(degraded));
+    }
+    line(served);
+}
+
+impl Read {
+    pub(crate) async fn run(self, settings: &Settings) -> Result<ExitCode> {
+        let body = Map::from_iter([("id".to_owned(), json!(self.id))]);
+        let answer = call(settings, &self.caller, "read", body).await?;
+        output::json(&answer);
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Stats {
+    pub(crate) async fn run(self, settings: &Settings) -> Result<ExitCode> {
+        let answer = call(settings, &self.caller, "stats", Map::new()).await?;
+        output::json(&answer);
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn insert(body: &mut Map<String, Value>, name: &str, value: Option<impl Into<Value>>) {
+    if let Some(value) = value {
+        body.insert(name.to_owned(), value.into());
+    }
+}
+
+async fn call(
+    settings: &Settings,
+    caller: &Caller,
+    op: &str,
+    body: Map<String, Value>,
+) -> Result<Value> {
+    let target = Target::for_calls(settings, caller.url.as_deref()).await?;
+    let response = target.call(op, &caller.key, &Value::Object(body)).await;
+    target.close().await;
+    response?.into_result()
+}

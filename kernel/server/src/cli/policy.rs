@@ -1,0 +1,138 @@
+//! `halofy policy`.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use halofy_core::{AbTest, DriverName, Namespace, Policy, RateLimit};
+use halofy_gate::PolicyView;
+
+use super::output::{self, line};
+use super::settings::Settings;
+use super::target::Target;
+use crate::http::Command;
+
+/// Show and set policies.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Policies {
+    /// Show a namespace's policy, and what holds with those above it.
+    Get {
+        /// Whose.
+        namespace: Namespace,
+    },
+    /// Set a namespace's policy. What is not given is inherited.
+    Set(Set),
+}
+
+/// Set a namespace's policy. What is not given is inherited.
+#[derive(Debug, Args)]
+pub(crate) struct Set {
+    /// Whose.
+    namespace: Namespace,
+    /// The driver that serves.
+    #[arg(long, value_name = "DRIVER", conflicts_with = "ab")]
+    retriever: Option<DriverName>,
+    /// Split queries: A,B,PERCENT sends so many per cent of query texts to B.
+    #[arg(long, value_name = "A,B,PERCENT")]
+    ab: Option<String>,
+    /// Tokens of a search that names none.
+    #[arg(long, value_name = "TOKENS")]
+    token_budget: Option<u32>,
+    /// Requests of each key: PER_SECOND,BURST.
+    #[arg(long, value_name = "PER_SECOND,BURST")]
+    rate: Option<String>,
+    /// Refuse every call here and below (true), or no longer (false).
+    #[arg(long)]
+    suspended: Option<bool>,
+    /// The whole policy as JSON, instead of the flags above.
+    #[arg(long, value_name = "JSON", conflicts_with_all = ["retriever", "ab", "token_budget", "rate", "suspended"])]
+    doc: Option<String>,
+    /// Although a driver that it names is not mounted.
+    #[arg(long)]
+    force: bool,
+}
+
+impl Policies {
+    pub(crate) async fn run(self, settings: &Settings) -> Result<ExitCode> {
+        let command = match self {
+            Self::Get { namespace } => Command::PolicyGet { namespace },
+            Self::Set(set) => set.command()?,
+        };
+        let target = Target::for_operator(settings).await?;
+        let reply = target.command(&command).await;
+        target.close().await;
+        let reply = reply?;
+        if settings.json {
+            output::json(&reply);
+        } else {
+            print(&serde_json::from_value(reply)?)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Set {
+    fn command(self) -> Result<Command> {
+        let policy = match &self.doc {
+            Some(doc) => serde_json::from_str(doc).context("--doc is not a policy")?,
+            None => Policy {
+                retriever: self.retriever,
+                ab_test: self.ab.as_deref().map(split).transpose()?,
+                token_budget: self.token_budget,
+                rate_limit: self.rate.as_deref().map(rate).transpose()?,
+                suspended: self.suspended,
+            },
+        };
+        Ok(Command::PolicySet {
+            namespace: self.namespace,
+            policy,
+            force: self.force,
+        })
+    }
+}
+
+fn split(text: &str) -> Result<AbTest> {
+    let [a, b, percent] = text.split(',').collect::<Vec<_>>()[..] else {
+        bail!("--ab takes A,B,PERCENT, such as baseline,keyword,25");
+    };
+    Ok(AbTest {
+        a: a.parse()?,
+        b: b.parse()?,
+        pct_b: percent.parse().context("the per cent of --ab is not 0 to 100")?,
+    })
+}
+
+fn rate(text: &str) -> Result<RateLimit> {
+    let Some((per_second, burst)) = text.split_once(',') else {
+        bail!("--rate takes PER_SECOND,BURST, such as 200,400");
+    };
+    Ok(RateLimit {
+        per_second: per_second.parse().context("the rate is not a number")?,
+        burst: burst.parse().context("the burst is not a number")?,
+    })
+}
+
+fn print(view: &PolicyView) -> Result<()> {
+    match (&view.policy, view.version) {
+        (Some(policy), Some(version)) => {
+            let doc = serde_json::to_string(policy)?;
+            line(format_args!("{} version {version}: {doc}", view.namespace));
+        }
+        _ => line(format_args!("{} has no policy of its own", view.namespace)),
+    }
+    let effective = &view.effective;
+    line(format_args!(
+        "in force: retriever {}, {} tokens, {} requests/s (burst {}){}",
+        effective.retriever,
+        effective.token_budget,
+        effective.requests_per_second,
+        effective.burst,
+        if effective.suspended { ", SUSPENDED" } else { "" },
+    ));
+    for name in &view.unmounted {
+        line(format_args!(
+            "warning: {name} is not mounted; the baseline serves in its place until it is"
+        ));
+    }
+    Ok(())
+}

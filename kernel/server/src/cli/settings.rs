@@ -1,0 +1,67 @@
+//! What every command takes: which database, which embedder, which form of output.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use halofy_store::{Location, StoreConfig};
+
+use crate::config::{DEFAULT_DATA, File, KernelConfig, parse_embedder};
+
+/// Flags that every command takes.
+#[derive(Debug, Clone, Args)]
+pub struct Settings {
+    /// Directory of the embedded database.
+    #[arg(long, global = true, env = "HALOFY_DATA", value_name = "DIR", default_value = DEFAULT_DATA)]
+    pub data: PathBuf,
+    /// A Postgres server with pgvector, instead of the embedded database.
+    #[arg(long, global = true, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
+    pub database_url: Option<String>,
+    /// Configuration file (TOML): [server] and [embedder].
+    #[arg(long, global = true, env = "HALOFY_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// What makes vectors: hash, hash:DIMENSION or static:DIR. Fixed at the first start.
+    #[arg(long, global = true, env = "HALOFY_EMBEDDER", value_name = "SPEC")]
+    pub embedder: Option<String>,
+    /// Mount a cartridge beside the baseline. May be given several times.
+    #[arg(long = "cartridge", global = true, value_name = "FILE.wasm")]
+    pub cartridges: Vec<PathBuf>,
+    /// Print JSON.
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+impl Settings {
+    /// The configuration file, or its defaults.
+    ///
+    /// # Errors
+    /// See [`File::load`].
+    pub fn file(&self) -> Result<File> {
+        File::load(self.config.as_deref())
+    }
+
+    /// The kernel that the flags and the file describe; flags win.
+    ///
+    /// # Errors
+    /// Names the flag or the key that is wrong.
+    pub fn kernel(&self) -> Result<KernelConfig> {
+        let file = self.file()?;
+        let location = match &self.database_url {
+            Some(url) => Location::Server(url.clone()),
+            None => Location::Embedded(self.data.clone()),
+        };
+        let mut store = StoreConfig::new(location);
+        store.max_connections = file.server.max_connections.unwrap_or(store.max_connections);
+        let embedder = match &self.embedder {
+            Some(spec) => parse_embedder(spec)?,
+            None => file.embedder.unwrap_or_default(),
+        };
+        let mut cartridges = file.server.cartridges;
+        cartridges.extend(self.cartridges.iter().cloned());
+        Ok(KernelConfig {
+            store,
+            embedder,
+            cartridges,
+        })
+    }
+}

@@ -1,0 +1,202 @@
+//! Routes and what they take from a request. Everything under `/v1/mem/` becomes
+//! one [`Call`]; the gate does the rest.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body as HttpBody;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use halofy_core::{AgentKind, Op};
+use halofy_gate::{Body, Call, CallId, Claim, Gate, claim_in_header};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use metrics_exporter_prometheus::PrometheusHandle;
+use serde_json::json;
+use tower_http::catch_panic::CatchPanicLayer;
+
+use super::control;
+use super::problem::Problem;
+
+/// The largest body of a call.
+pub const MAX_BODY_BYTES: usize = 2 * 1024 * 1024;
+/// A body that arrives more slowly than this is given up.
+const BODY_TIMEOUT: Duration = Duration::from_secs(15);
+const READY_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What the handlers share.
+#[derive(Clone)]
+pub(super) struct Shared {
+    pub(super) gate: Arc<Gate>,
+    agent: AgentKind,
+    metrics: Option<PrometheusHandle>,
+}
+
+/// The routes for agents: syscalls, health, metrics.
+pub fn public_router(gate: Arc<Gate>, metrics: Option<PrometheusHandle>) -> Router {
+    let shared = Shared {
+        gate,
+        agent: AgentKind::Http,
+        metrics,
+    };
+    finish(routes(), shared)
+}
+
+/// The routes for the operator's command line: the public ones, and `/control`.
+/// Only for a door that the operator alone can open.
+pub fn control_router(gate: Arc<Gate>) -> Router {
+    let shared = Shared {
+        gate,
+        agent: AgentKind::Cli,
+        metrics: None,
+    };
+    finish(routes().route("/control", post(control::control)), shared)
+}
+
+fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/v1/mem/{op}", post(syscall))
+        .route("/health/live", get(live))
+        .route("/health/ready", get(ready))
+        .route("/metrics", get(metrics))
+        .fallback(unknown_route)
+        .method_not_allowed_fallback(wrong_method)
+}
+
+fn finish(routes: Router<Shared>, shared: Shared) -> Router {
+    routes
+        .with_state(shared)
+        .layer(CatchPanicLayer::new())
+        .layer(middleware::from_fn(name_request))
+}
+
+/// Names the request. A name that the client sends is not taken over: it goes
+/// into the audit log.
+async fn name_request(mut request: Request, next: Next) -> Response {
+    let id = CallId::new();
+    request.extensions_mut().insert(id);
+    let mut response = next.run(request).await;
+    if let Ok(value) = HeaderValue::try_from(id.to_string()) {
+        response.headers_mut().insert("x-request-id", value);
+    }
+    response
+}
+
+async fn syscall(
+    State(shared): State<Shared>,
+    Path(name): Path<String>,
+    axum::Extension(id): axum::Extension<CallId>,
+    request: Request,
+) -> Response {
+    let Some(op) = Op::ALL.into_iter().find(|op| op.as_str() == name) else {
+        return unknown_route().await;
+    };
+    let (parts, body) = request.into_parts();
+    let body = match read_body(body).await {
+        Ok(body) => body,
+        Err(problem) => return problem.into_response(),
+    };
+    let call = Call {
+        id,
+        op,
+        agent: shared.agent,
+        key: bearer(&parts.headers),
+        claim: claim_outside_body(&parts.headers, &parts.uri),
+        body,
+    };
+    match shared.gate.call(call).await {
+        Ok(answer) => Json(answer.0).into_response(),
+        Err(refusal) => Problem::from(&refusal).into_response(),
+    }
+}
+
+async fn read_body(body: HttpBody) -> Result<Body, Problem> {
+    let limited = Limited::new(body, MAX_BODY_BYTES);
+    match tokio::time::timeout(BODY_TIMEOUT, limited.collect()).await {
+        Ok(Ok(collected)) => Ok(Body::Bytes(collected.to_bytes().into())),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Ok(Body::TooLarge {
+            limit: MAX_BODY_BYTES,
+        }),
+        Ok(Err(_)) => Err(Problem::new(
+            StatusCode::BAD_REQUEST,
+            "body_broken",
+            "The body broke off",
+            "send the whole body",
+        )),
+        Err(_) => Err(Problem::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "body_timeout",
+            "The body did not arrive in time",
+            "send it within 15 seconds",
+        )),
+    }
+}
+
+fn bearer(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, key) = value.split_once(' ')?;
+    let key = key.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !key.is_empty()).then(|| key.to_owned())
+}
+
+fn claim_outside_body(headers: &HeaderMap, uri: &Uri) -> Option<Claim> {
+    let in_headers = headers.keys().find_map(|name| claim_in_header(name.as_str()));
+    let query = uri.query().unwrap_or_default();
+    let mut names = form_urlencoded::parse(query.as_bytes()).map(|(name, _)| name);
+    in_headers.or_else(|| {
+        let name = names.find(|name| claim_in_header(name).is_some())?;
+        Some(Claim(format!("query parameter {name}")))
+    })
+}
+
+async fn live() -> Response {
+    Json(json!({ "status": "live" })).into_response()
+}
+
+async fn ready(State(shared): State<Shared>) -> Response {
+    let ready = tokio::time::timeout(READY_TIMEOUT, shared.gate.ready()).await;
+    match ready {
+        Ok(Ok(())) => Json(json!({ "status": "ready" })).into_response(),
+        Ok(Err(refusal)) => Problem::from(&refusal).into_response(),
+        Err(_) => Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "unavailable",
+            "A part of the kernel is not available",
+            "the store does not answer",
+        )
+        .into_response(),
+    }
+}
+
+async fn metrics(State(shared): State<Shared>) -> Response {
+    match shared.metrics {
+        Some(handle) => {
+            let text = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+            ([(header::CONTENT_TYPE, text)], handle.render()).into_response()
+        }
+        None => unknown_route().await,
+    }
+}
+
+async fn unknown_route() -> Response {
+    Problem::new(
+        StatusCode::NOT_FOUND,
+        "unknown_route",
+        "There is no such route",
+        "the syscalls are POST /v1/mem/write, search, read and stats",
+    )
+    .into_response()
+}
+
+async fn wrong_method() -> Response {
+    Problem::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "wrong_method",
+        "This route takes another method",
+        "syscalls are POST; health and metrics are GET",
+    )
+    .into_response()
+}

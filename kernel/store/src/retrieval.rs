@@ -1,0 +1,277 @@
+//! The arms of retrieval: newest, lexical, vector, concepts. Each returns rows of
+//! one [`Scope`] in an order that depends on nothing but the rows.
+//!
+//! Not here: ranking across arms. Cartridges do that.
+
+use std::sync::Arc;
+
+use halofy_core::Namespace;
+use pgvector::Vector;
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+
+use crate::scope::{in_scope, visible};
+use crate::{Scope, Store, StoreError};
+
+/// Up to this many visible rows are scanned exactly; more go through the index.
+const EXACT_SCAN_ROWS: i64 = 20_000;
+/// More words of a query than this do not make it more telling.
+const MAX_QUERY_TERMS: usize = 64;
+
+/// A row of one arm.
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    /// A memory's id, or a concept's path.
+    pub id: Arc<str>,
+    /// Where it lives.
+    pub namespace: Arc<str>,
+    /// What it says.
+    pub content: Arc<str>,
+    /// Cosine similarity for the vector and concept arms, 0 for the others.
+    pub score: f64,
+}
+
+/// A row that mentions an entity.
+#[derive(Debug, Clone)]
+pub struct Mention {
+    /// The row.
+    pub candidate: Candidate,
+    /// The entity's canonical name.
+    pub entity: Arc<str>,
+}
+
+/// Whether superseded rows count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Validness {
+    /// Only what is believed now. The only choice that a cartridge has.
+    Current,
+    /// What was ever believed.
+    Ever,
+}
+
+macro_rules! lexical_query {
+    ($filter:expr) => {
+        concat!(
+            // Weighs a row by the rarity of the stems that it shares with the
+            // query, in millionths, so that sums do not depend on their order.
+            "with hit as materialized (
+                 select m.id, m.lexemes from memory_objects m
+                  where ",
+            $filter,
+            "   and m.lexemes @@ $2::text::tsquery),
+             matched as materialized (
+                 select hit.id, stem.at from hit,
+                        unnest($3::text[]) with ordinality as stem (query, at)
+                  where hit.lexemes @@ stem.query::tsquery),
+             weight as (
+                 select at, (1e6 * ln(1 + (select count(*) from hit)::float8 / count(*)))::bigint as w
+                   from matched group by at),
+             best as (
+                 select id, sum(w) as weight from matched join weight using (at)
+                  group by id order by 2 desc, 1 limit $4)
+             select m.id, m.namespace, m.content, 0::float8 as score
+               from best join memory_objects m using (id)
+              order by best.weight desc, m.id"
+        )
+    };
+}
+
+macro_rules! exact_query {
+    ($filter:expr) => {
+        // The sum hides the operator from the index: an exact scan.
+        concat!(
+            "select m.id, m.namespace, m.content, 1 - (m.embedding <=> $2) as score
+               from memory_objects m where ",
+            $filter,
+            " order by (m.embedding <=> $2) + 0, m.id limit $3"
+        )
+    };
+}
+
+impl Store {
+    /// The newest visible rows.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn candidates_newest(
+        &self,
+        scope: &Scope,
+        limit: usize,
+    ) -> Result<Vec<Candidate>, StoreError> {
+        let rows = sqlx::query(concat!(
+            "select m.id, m.namespace, m.content, 0::float8 as score
+               from memory_objects m where ",
+            visible!(),
+            " order by m.id desc limit $2"
+        ))
+        .bind(scope.namespaces())
+        .bind(as_limit(limit))
+        .fetch_all(self.pool())
+        .await?;
+        rows.iter().map(read_candidate).collect()
+    }
+
+    /// The rows that share a stem with `query`, chosen from the whole scope: the
+    /// most telling first, by the summed rarity of the shared stems, then by id.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn candidates_lexical(
+        &self,
+        scope: &Scope,
+        query: &str,
+        limit: usize,
+        validness: Validness,
+    ) -> Result<Vec<Candidate>, StoreError> {
+        let stems = query_stems(query);
+        if stems.is_empty() {
+            return Ok(Vec::new());
+        }
+        let any_stem = stems.join(" | ");
+        let sql = match validness {
+            Validness::Current => lexical_query!(visible!()),
+            Validness::Ever => lexical_query!(in_scope!()),
+        };
+        let rows = sqlx::query(sql)
+            .bind(scope.namespaces())
+            .bind(any_stem)
+            .bind(stems)
+            .bind(as_limit(limit))
+            .fetch_all(self.pool())
+            .await?;
+        rows.iter().map(read_candidate).collect()
+    }
+
+    /// The `k` nearest rows by cosine similarity, nearest first, then by id.
+    ///
+    /// Exact up to 20,000 visible rows. Beyond, the HNSW index is scanned
+    /// iteratively, and exactly after all when it returned fewer than `k`.
+    ///
+    /// # Errors
+    /// See [`StoreError`]. The vector must be of the store's dimension.
+    pub async fn candidates_nearest(
+        &self,
+        namespace: &Namespace,
+        embedding: &[f32],
+        k: usize,
+        validness: Validness,
+    ) -> Result<Vec<Candidate>, StoreError> {
+        let scope = Scope::of(namespace);
+        let vector = Vector::from(embedding.to_vec());
+        if validness == Validness::Ever {
+            return self.nearest(exact_query!(in_scope!()), &scope, &vector, k).await;
+        }
+        if self.is_large(namespace, &scope).await? {
+            let found = self.nearest(INDEXED, &scope, &vector, k).await?;
+            if found.len() >= k {
+                return Ok(found);
+            }
+        }
+        self.nearest(exact_query!(visible!()), &scope, &vector, k).await
+    }
+
+    /// The nearest concepts of the cold tier.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn concepts_nearest(
+        &self,
+        scope: &Scope,
+        embedding: &[f32],
+        k: usize,
+    ) -> Result<Vec<Candidate>, StoreError> {
+        let sql = concat!(
+            "select m.path as id, m.namespace, m.summary as content,
+                    1 - (m.embedding <=> $2) as score
+               from concepts m where ",
+            in_scope!(),
+            " order by (m.embedding <=> $2) + 0, m.id limit $3"
+        );
+        self.nearest(sql, scope, &Vector::from(embedding.to_vec()), k).await
+    }
+
+    async fn nearest(
+        &self,
+        sql: &'static str,
+        scope: &Scope,
+        vector: &Vector,
+        k: usize,
+    ) -> Result<Vec<Candidate>, StoreError> {
+        let rows = sqlx::query(sql)
+            .bind(scope.namespaces())
+            .bind(vector)
+            .bind(as_limit(k))
+            .fetch_all(self.pool())
+            .await?;
+        rows.iter().map(read_candidate).collect()
+    }
+
+    async fn is_large(&self, namespace: &Namespace, scope: &Scope) -> Result<bool, StoreError> {
+        if let Some(large) = self.large_scopes.get(namespace) {
+            return Ok(large);
+        }
+        let row = sqlx::query(concat!(
+            "select count(*) > $2 as large from (
+                 select 1 from memory_objects m where ",
+            visible!(),
+            " limit $2 + 1) seen"
+        ))
+        .bind(scope.namespaces())
+        .bind(EXACT_SCAN_ROWS)
+        .fetch_one(self.pool())
+        .await?;
+        let large = row.try_get("large")?;
+        self.large_scopes.insert(namespace.clone(), large);
+        Ok(large)
+    }
+}
+
+/// The index returns rows by distance; the outer sort settles ties.
+const INDEXED: &str = concat!(
+    "select id, namespace, content, 1 - distance as score from (
+         select m.id, m.namespace, m.content, m.embedding <=> $2 as distance
+           from memory_objects m where ",
+    visible!(),
+    "     order by m.embedding <=> $2 limit $3) nearest
+      order by distance, id"
+);
+
+/// The distinct stems of a query as `tsquery` literals.
+fn query_stems(query: &str) -> Vec<String> {
+    let mut stems = halofy_retrieval::terms(query);
+    stems.sort_unstable();
+    stems.dedup();
+    stems.truncate(MAX_QUERY_TERMS);
+    let quoted = |stem: &String| format!("'{}'", stem.replace('\\', "\\\\").replace('\'', "''"));
+    stems.iter().map(quoted).collect()
+}
+
+pub(crate) fn as_limit(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+pub(crate) fn read_candidate(row: &PgRow) -> Result<Candidate, StoreError> {
+    let text = |column: &str| row.try_get::<&str, _>(column);
+    Ok(Candidate {
+        id: text("id")?.into(),
+        namespace: text("namespace")?.into(),
+        content: text("content")?.into(),
+        score: row.try_get("score")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stems_cannot_break_out_of_their_quotes() {
+        for query in ["o'neil's \\ ' | & ! <->", "a':*", "b\\' | c"] {
+            for stem in query_stems(query) {
+                let inner = &stem[1..stem.len() - 1];
+                let bare = inner.replace("''", "").replace("\\\\", "");
+                assert!(!bare.contains('\'') && !bare.contains('\\'), "{stem}");
+            }
+        }
+    }
+}

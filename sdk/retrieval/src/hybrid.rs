@@ -1,0 +1,131 @@
+//! Merging the vector lane and the lexical lane into one ranking. Refs are whatever the
+//! caller ranks by; only their order matters, as the last tie-break.
+
+use std::collections::BTreeMap;
+
+use crate::normalize::min_max;
+
+/// What the vector lane weighs in [`hybrid_merge`].
+pub const VECTOR_WEIGHT: f64 = 0.5;
+/// What the lexical lane weighs in [`hybrid_merge`].
+pub const LEXICAL_WEIGHT: f64 = 0.5;
+
+/// How many hits to fetch in each lane for an answer of `k`: max(2k, 10).
+#[must_use]
+pub const fn lane_k(k: usize) -> usize {
+    let double = k.saturating_mul(2);
+    if double > 10 { double } else { 10 }
+}
+
+/// How many texts to run BM25 over for an answer of `k`: max(8 · lane, 128).
+#[must_use]
+pub const fn lexical_pool(k: usize) -> usize {
+    let pool = lane_k(k).saturating_mul(8);
+    if pool > 128 { pool } else { 128 }
+}
+
+/// The `lane` best of what scored above zero: score descending, then ref ascending.
+#[must_use]
+pub fn cut_lane<R: Ord>(scored: impl IntoIterator<Item = (R, f64)>, lane: usize) -> Vec<(R, f64)> {
+    let positive = scored.into_iter().filter(|(_, score)| *score > 0.0);
+    top(positive.collect(), lane)
+}
+
+/// Merges two lanes of raw scores with equal weights: each lane min-max normalised, one
+/// entry a ref, score descending, then ref ascending, at most `k`.
+#[must_use]
+pub fn hybrid_merge<R: Ord + Clone>(
+    vector: &[(R, f64)],
+    lexical: &[(R, f64)],
+    k: usize,
+) -> Vec<(R, f64)> {
+    weighted_merge(&[(VECTOR_WEIGHT, vector), (LEXICAL_WEIGHT, lexical)], k)
+}
+
+/// Merges any number of weighted lanes as [`hybrid_merge`] does. A lane in which a ref
+/// is missing adds nothing to it; one in which it is repeated counts its best score.
+#[must_use]
+pub fn weighted_merge<R: Ord + Clone>(lanes: &[(f64, &[(R, f64)])], k: usize) -> Vec<(R, f64)> {
+    let mut merged: BTreeMap<&R, f64> = BTreeMap::new();
+    for (weight, lane) in lanes {
+        for (found, score) in best_of_each(lane) {
+            *merged.entry(found).or_default() += weight * score;
+        }
+    }
+    top(merged.into_iter().map(|(found, score)| (found.clone(), score)).collect(), k)
+}
+
+/// A score that does not depend on what else was found, in [-0.6, 1):
+/// 0.6 · cosine + 0.4 · b / (b + 1), for a BM25 score `b` >= 0.
+#[must_use]
+pub fn absolute_score(cosine: f64, bm25: f64) -> f64 {
+    0.6 * cosine + 0.4 * (bm25 / (bm25 + 1.0))
+}
+
+fn best_of_each<R: Ord>(lane: &[(R, f64)]) -> BTreeMap<&R, f64> {
+    let scores: Vec<f64> = lane.iter().map(|(_, score)| *score).collect();
+    let mut best = BTreeMap::new();
+    for ((found, _), score) in lane.iter().zip(min_max(&scores)) {
+        let entry = best.entry(found).or_insert(score);
+        *entry = entry.max(score);
+    }
+    best
+}
+
+fn top<R: Ord>(mut hits: Vec<(R, f64)>, k: usize) -> Vec<(R, f64)> {
+    hits.sort_unstable_by(|(a, x), (b, y)| y.total_cmp(x).then_with(|| a.cmp(b)));
+    hits.truncate(k);
+    hits
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn lanes_over_fetch() {
+        assert_eq!([lane_k(0), lane_k(5), lane_k(10)], [10, 10, 20]);
+        assert_eq!([lexical_pool(1), lexical_pool(10), lexical_pool(100)], [128, 160, 1600]);
+    }
+
+    #[test]
+    fn a_ref_in_both_lanes_rises_above_the_best_of_one() {
+        let vector = [("a", 0.9), ("b", 0.8), ("c", 0.1)];
+        let lexical = [("b", 7.0), ("d", 2.0)];
+        let merged = hybrid_merge(&vector, &lexical, 10);
+        let order: Vec<_> = merged.iter().map(|(found, _)| *found).collect();
+        assert_eq!(order, ["b", "a", "c", "d"]);
+        assert_eq!(merged[1].1, 0.5);
+    }
+
+    #[test]
+    fn ties_go_to_the_smaller_ref_and_repeats_count_once() {
+        let merged = hybrid_merge(&[(2, 1.0), (1, 1.0), (2, 1.0)], &[], 10);
+        assert_eq!(merged, [(1, 0.5), (2, 0.5)]);
+    }
+
+    #[test]
+    fn a_lane_keeps_only_what_it_found() {
+        assert_eq!(cut_lane([(3, 0.0), (2, 1.0), (1, 1.0), (0, 2.0)], 2), [(0, 2.0), (1, 1.0)]);
+    }
+
+    proptest! {
+        #[test]
+        fn the_order_of_a_lane_does_not_matter(
+            mut vector in prop::collection::vec((0_u8..20, -1.0_f64..1.0), 0..20),
+            lexical in prop::collection::vec((0_u8..20, 0.0_f64..9.0), 0..20),
+            k in 0_usize..12,
+        ) {
+            let merged = hybrid_merge(&vector, &lexical, k);
+            vector.reverse();
+            prop_assert_eq!(&merged, &hybrid_merge(&vector, &lexical, k));
+            prop_assert!(merged.len() <= k);
+            prop_assert!(merged.iter().all(|(_, score)| (0.0..=1.0).contains(score)));
+            for pair in merged.windows(2) {
+                prop_assert!((pair[1].1, pair[0].0) < (pair[0].1, pair[1].0));
+            }
+        }
+    }
+}
