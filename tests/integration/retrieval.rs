@@ -34,8 +34,9 @@ async fn r3_an_embedder_of_another_size_is_refused_at_boot_naming_both() {
         assert_eq!(stored, "hash/256 (256 dimensions)");
         assert_eq!(configured, format!("hash/{dimension} ({dimension} dimensions)"));
     }
-    let run = crate::halofy().on(&data).run(&["stats", "--key", &caller.key, "--embedder", "hash:768"]);
-    let run = run.await.expect_code(1);
+    let program = crate::halofy().on(&data);
+    let run = program.run(&["stats", "--key", &caller.key, "--embedder", "hash:768"]).await;
+    let run = run.expect_code(1);
     for size in ["256 dimensions", "768 dimensions"] {
         assert!(run.stderr.contains(size), "{}", run.stderr);
     }

@@ -25,10 +25,10 @@ const TRAPS: &str = r#"
   (type $error' (variant (case "unavailable" string) (case "other" string)))
   (type $planned' (result (list $ref') (error $error')))
   (func $capabilities (result $capabilities')
-    (canon lift (core func $main "capabilities") (memory $main "memory")))
+    (canon lift (core func $main "capabilities") (memory (core memory $main "memory"))))
   (func $plan (param "query" $query') (result $planned')
-    (canon lift (core func $main "plan") (memory $main "memory")
-      (realloc (func $main "realloc"))))
+    (canon lift (core func $main "plan") (memory (core memory $main "memory"))
+      (realloc (core func $main "realloc"))))
   (component $shim
     (type $c (record (field "graph" bool) (field "streaming" bool)))
     (type $q (record (field "text" string) (field "token-budget" u32) (field "k" u32)))

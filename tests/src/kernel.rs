@@ -171,7 +171,7 @@ async fn open(setup: &Setup, data: &Data) -> Result<Store, StoreError> {
 
 /// Serves until told to stop, or until nobody is left to tell.
 async fn attend(listener: Listener, gate: Arc<Gate>, stopped: oneshot::Receiver<()>) {
-    let (stop, stopping) = oneshot::channel();
+    let (stop, stopping) = oneshot::channel::<()>();
     let until = async move { drop(stopping.await) };
     let serving = tokio::spawn(serve(listener, public_router(gate.clone(), None), until));
     drop(stopped.await);
@@ -188,7 +188,7 @@ async fn attend(listener: Listener, gate: Arc<Gate>, stopped: oneshot::Receiver<
 /// cartridges of its own gets a registry of its own.
 fn mounted(cartridges: &[(String, Vec<u8>)]) -> Mounted {
     static SHARED: OnceLock<Mounted> = OnceLock::new();
-    let shared = SHARED.get_or_init(|| mount::<&str>(&[]).expect("the baseline loads"));
+    let shared = SHARED.get_or_init(|| mount(&[] as &[&str]).expect("the baseline loads"));
     if cartridges.is_empty() {
         return shared.clone();
     }

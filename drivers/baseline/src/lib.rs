@@ -47,7 +47,8 @@ pub fn plan(view: &impl ScopedView, query: &Query) -> Result<Vec<ScoredRef>, Pla
     let lexical = lexical_lane(&query.text, &pool, lane_k(k));
     let mut hits = hybrid_merge(&vector, &lexical, k);
     let contents = contents(&near, &pool);
-    let tokens = |(handle, _): &(Handle, f64)| contents.get(handle).map_or(0, |c| estimate_tokens(c));
+    let tokens =
+        |(handle, _): &(Handle, f64)| contents.get(handle).map_or(0, |c| estimate_tokens(c));
     trim_to_budget(&mut hits, u64::from(query.token_budget), tokens);
     let scored = |(handle, score)| ScoredRef { handle, score };
     Ok(hits.into_iter().map(scored).collect())
@@ -60,7 +61,9 @@ fn nearest(
 ) -> Result<Vec<ScoredCandidate>, PlanError> {
     match view.embed(&[text])?.first() {
         Some(vector) => Ok(view.vector_search(vector, as_limit(lane))?),
-        None => Err(PlanError::Unavailable("the embedder gave no vector".to_owned())),
+        None => Err(PlanError::Unavailable(
+            "the embedder gave no vector".to_owned(),
+        )),
     }
 }
 
@@ -73,7 +76,8 @@ fn lexical_lane(text: &str, pool: &[Candidate], lane: usize) -> Vec<(Handle, f64
 
 fn contents<'c>(near: &'c [ScoredCandidate], pool: &'c [Candidate]) -> BTreeMap<Handle, &'c str> {
     let near = near.iter().map(|hit| (hit.handle, hit.content.as_str()));
-    near.chain(pool.iter().map(|row| (row.handle, row.content.as_str()))).collect()
+    near.chain(pool.iter().map(|row| (row.handle, row.content.as_str())))
+        .collect()
 }
 
 fn as_limit(count: usize) -> u32 {
@@ -95,12 +99,18 @@ mod tests {
     ];
 
     fn ask(text: &str, k: u32, token_budget: u32) -> Query {
-        Query { text: text.to_owned(), token_budget, k }
+        Query {
+            text: text.to_owned(),
+            token_budget,
+            k,
+        }
     }
 
     fn answer(view: &FakeView, query: &Query) -> Vec<String> {
         let hits = plan(view, query).expect("the view answers");
-        hits.iter().map(|hit| view.content(hit.handle).expect("admitted").to_owned()).collect()
+        hits.iter()
+            .map(|hit| view.content(hit.handle).expect("admitted").to_owned())
+            .collect()
     }
 
     #[test]
@@ -112,7 +122,11 @@ mod tests {
             ("who bred axolotls?", 2),
         ] {
             view.next_call();
-            assert_eq!(answer(&view, &ask(question, 2, 1000))[0], FACTS[fact], "{question}");
+            assert_eq!(
+                answer(&view, &ask(question, 2, 1000))[0],
+                FACTS[fact],
+                "{question}"
+            );
         }
     }
 
@@ -124,8 +138,13 @@ mod tests {
         assert_eq!(
             *view.calls(),
             [
-                Call::Embed { texts: vec![query.clone()] },
-                Call::VectorSearch { dimension: 256, k: 18 },
+                Call::Embed {
+                    texts: vec![query.clone()]
+                },
+                Call::VectorSearch {
+                    dimension: 256,
+                    k: 18
+                },
                 Call::LexicalCandidates { query, limit: 144 },
             ]
         );
@@ -147,7 +166,8 @@ mod tests {
     #[test]
     fn scores_descend_and_no_result_repeats() {
         let view = FakeView::new("acme").memories(FACTS);
-        let hits = plan(&view, &ask("the accordion and the sextants", 4, 1000)).expect("it answers");
+        let hits =
+            plan(&view, &ask("the accordion and the sextants", 4, 1000)).expect("it answers");
         assert!(hits.windows(2).all(|pair| pair[0].score >= pair[1].score));
         assert!(hits.iter().all(|hit| (0.0..=1.0).contains(&hit.score)));
         let mut handles: Vec<_> = hits.iter().map(|hit| hit.handle).collect();
@@ -171,7 +191,11 @@ mod tests {
             let error = ViewError::LimitExceeded("no more".to_owned());
             let view = FakeView::new("acme").memories(FACTS).failing(arm, error);
             let refused = PlanError::Unavailable("no more".to_owned());
-            assert_eq!(plan(&view, &ask("accordion", 5, 1000)), Err(refused), "{arm:?}");
+            assert_eq!(
+                plan(&view, &ask("accordion", 5, 1000)),
+                Err(refused),
+                "{arm:?}"
+            );
         }
     }
 }

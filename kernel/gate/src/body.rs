@@ -81,6 +81,10 @@ pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
     if let Some(claim) = claim_in_body(&value) {
         return Err(Refusal::IdentityClaimed { name: claim.0 });
     }
+    // Else serde would also take an array, as the fields in their order.
+    if !value.is_object() {
+        return Err(Invalid::new("body", "must be a JSON object").into());
+    }
     let mut json = serde_json::Deserializer::from_slice(bytes);
     serde_path_to_error::deserialize(&mut json).map_err(wrong_field)
 }
@@ -101,7 +105,9 @@ fn wrong_field(error: serde_path_to_error::Error<serde_json::Error>) -> Refusal 
     // The reader's position says nothing to the caller.
     let problem = text.split(" at line ").next().unwrap_or(&text).to_owned();
     let field = match quoted(&problem) {
-        Some(name) if path == "." || problem.starts_with("unknown field") => name.to_owned(),
+        Some(name) if ["missing field", "unknown field"].iter().any(|at| problem.starts_with(at)) => {
+            name.to_owned()
+        }
         _ => path,
     };
     let field = if field == "." { "body".to_owned() } else { field };
@@ -206,6 +212,7 @@ mod tests {
         assert_eq!(field_of::<SearchRequest>(r#"{"query":"x","kk":1}"#), "kk");
         assert_eq!(field_of::<SearchRequest>("{}"), "query");
         assert_eq!(field_of::<SearchRequest>("[1,2,3,4,5,6]"), "body");
+        assert_eq!(field_of::<SearchRequest>("7"), "body");
         assert_eq!(field_of::<WriteRequest>(r#"{"content":"\ud800"}"#), "body");
         assert_eq!(field_of::<WriteRequest>(r#"{"content":"x","kind":"y"}"#), "kind");
     }

@@ -21,6 +21,8 @@ use crate::{Refusal, metrics};
 const EMBEDDING_UNAVAILABLE: &str = "embedding_unavailable";
 const LEXICAL_ONLY: &str = "bm25-degraded";
 const HISTORY: &str = "history";
+/// The score of a row that no lane took; every other score is 0 or more.
+const UNRANKED: f64 = -1.0;
 
 /// One result.
 #[derive(Debug, Clone, Serialize)]
@@ -319,7 +321,8 @@ fn merge_lanes(
     near: Vec<Candidate>,
     lane: usize,
 ) -> Vec<f64> {
-    let lexical_lane = scored_refs(found, lexical.iter().copied());
+    let lexical_lane =
+        halofy_retrieval::cut_lane(scored_refs(found, lexical.iter().copied()), lane);
     let vector_lane = scored_refs(&near, near.iter().map(|row| row.score));
     for row in near {
         if !found.iter().any(|other| other.id == row.id) {
@@ -329,7 +332,7 @@ fn merge_lanes(
     let merged = halofy_retrieval::hybrid_merge(&vector_lane, &lexical_lane, lane);
     let score_of = |row: &Candidate| {
         let hit = merged.iter().find(|(id, _)| *id == row.id);
-        hit.map_or(0.0, |(_, score)| *score)
+        hit.map_or(UNRANKED, |(_, score)| *score)
     };
     found.iter().map(score_of).collect()
 }
@@ -338,10 +341,11 @@ fn scored_refs(rows: &[Candidate], scores: impl Iterator<Item = f64>) -> Vec<(Ar
     rows.iter().map(|row| row.id.clone()).zip(scores).collect()
 }
 
-/// The rows that score, best first, then by id, within `k` and the budget.
+/// The rows that are ranked, best first, then by id, within `k` and the budget.
 fn select(found: Vec<Candidate>, scores: Vec<f64>, query: &PlanQuery) -> Vec<Ranked> {
     let mut scored: Vec<(Candidate, f64)> = found.into_iter().zip(scores).collect();
-    scored.retain(|(_, score)| *score > 0.0);
+    // The last of a lane scores 0 once the lane is normalised, and is found all the same.
+    scored.retain(|(_, score)| *score > UNRANKED);
     scored.sort_by(|(a, x), (b, y)| y.total_cmp(x).then_with(|| a.id.cmp(&b.id)));
     scored.truncate(query.k as usize);
     let estimates: Vec<u64> = scored.iter().map(|(row, _)| estimate_tokens(&row.content)).collect();

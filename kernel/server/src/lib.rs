@@ -7,5 +7,6 @@ pub mod boot;
 pub mod cli;
 pub mod config;
 pub mod http;
+pub mod locomo;
 
 pub use cli::main;

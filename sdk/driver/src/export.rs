@@ -27,10 +27,10 @@ pub trait Retriever {
 #[macro_export]
 macro_rules! export {
     ($retriever:ty) => {
-        #[allow(unsafe_code, reason = "the entry points that the component model calls")]
+        #[allow(unsafe_code, reason = "entry points of the component")]
         const _: () = {
             type Component = $crate::Component<$retriever>;
-            $crate::bindings::__export_component!(Component with_types_in $crate::bindings);
+    $crate::bindings::__export_component!(Component with_types_in $crate::bindings);
         };
     };
 }
@@ -47,8 +47,19 @@ impl<R: Retriever> Guest for Component<R> {
     }
 
     fn plan(query: wire::Query) -> Result<Vec<wire::ScoredRef>, wire::PlanError> {
-        let wire::Query { text, token_budget, k } = query;
-        match R::plan(&HostView, &Query { text, token_budget, k }) {
+        let wire::Query {
+            text,
+            token_budget,
+            k,
+        } = query;
+        match R::plan(
+            &HostView,
+            &Query {
+                text,
+                token_budget,
+                k,
+            },
+        ) {
             Ok(ranked) => Ok(ranked.into_iter().map(wire::ScoredRef::from).collect()),
             Err(error) => Err(error.into()),
         }
@@ -57,7 +68,10 @@ impl<R: Retriever> Guest for Component<R> {
 
 impl From<ScoredRef> for wire::ScoredRef {
     fn from(hit: ScoredRef) -> Self {
-        Self { ref_: hit.handle, score: hit.score }
+        Self {
+            ref_: hit.handle,
+            score: hit.score,
+        }
     }
 }
 

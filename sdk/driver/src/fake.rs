@@ -15,7 +15,10 @@ pub const DIMENSION: usize = 256;
 
 /// One call that a cartridge made, with its arguments.
 #[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs, reason = "each is the function of the view and its arguments")]
+#[allow(
+    missing_docs,
+    reason = "each is the function of the view and its arguments"
+)]
 pub enum Call {
     Namespace,
     Candidates { limit: u32 },
@@ -117,7 +120,11 @@ impl FakeView {
     /// Registers an entity with its aliases.
     #[must_use]
     pub fn entity(mut self, name: &str, aliases: &[&str]) -> Self {
-        let names = aliases.iter().chain([&name]).map(|name| name.to_lowercase()).collect();
+        let names = aliases
+            .iter()
+            .chain([&name])
+            .map(|name| name.to_lowercase())
+            .collect();
         self.entities.insert(name.to_owned(), names);
         self
     }
@@ -143,7 +150,8 @@ impl FakeView {
     /// The content behind `handle`, if this call has given it out.
     #[must_use]
     pub fn content(&self, handle: Handle) -> Option<&str> {
-        self.row(handle).map(|row| self.text_of(row).content.as_str())
+        self.row(handle)
+            .map(|row| self.text_of(row).content.as_str())
     }
 
     /// Forgets the handles and the calls, as the kernel does between two plans.
@@ -154,7 +162,11 @@ impl FakeView {
 
     fn text(&self, content: &str) -> Text {
         let vector = (self.embedder)(content);
-        Text { content: content.to_owned(), terms: terms(content).into_iter().collect(), vector }
+        Text {
+            content: content.to_owned(),
+            terms: terms(content).into_iter().collect(),
+            vector,
+        }
     }
 
     fn text_of(&self, row: Row) -> &Text {
@@ -166,12 +178,17 @@ impl FakeView {
 
     fn enter(&self, arm: Arm, call: Call) -> Result<(), ViewError> {
         self.calls.borrow_mut().push(call);
-        self.broken.get(&arm).map_or(Ok(()), |error| Err(error.clone()))
+        self.broken
+            .get(&arm)
+            .map_or(Ok(()), |error| Err(error.clone()))
     }
 
     fn admit(&self, row: Row) -> (Handle, String) {
         let mut admitted = self.admitted.borrow_mut();
-        let at = admitted.iter().position(|other| *other == row).unwrap_or(admitted.len());
+        let at = admitted
+            .iter()
+            .position(|other| *other == row)
+            .unwrap_or(admitted.len());
         if at == admitted.len() {
             admitted.push(row);
         }
@@ -191,17 +208,30 @@ impl FakeView {
         scored.truncate(k as usize);
         let admit = |(row, score)| {
             let (handle, content) = self.admit(row);
-            ScoredCandidate { handle, content, score }
+            ScoredCandidate {
+                handle,
+                content,
+                score,
+            }
         };
         scored.into_iter().map(admit).collect()
     }
 
     /// The entities that `holds`, and the memories that mention one of them.
     fn facts_of(&self, holds: impl Fn(&[String]) -> bool) -> Vec<(usize, &str)> {
-        let asked: Vec<_> = self.entities.iter().filter(|(_, names)| holds(names)).collect();
-        let first = |text: &Text| asked.iter().find(|(_, names)| mentions(&text.content, names));
+        let asked: Vec<_> = self
+            .entities
+            .iter()
+            .filter(|(_, names)| holds(names))
+            .collect();
+        let first = |text: &Text| {
+            asked
+                .iter()
+                .find(|(_, names)| mentions(&text.content, names))
+        };
         let rows = self.memories.iter().enumerate();
-        rows.filter_map(|(at, text)| first(text).map(|(name, _)| (at, name.as_str()))).collect()
+        rows.filter_map(|(at, text)| first(text).map(|(name, _)| (at, name.as_str())))
+            .collect()
     }
 }
 
@@ -218,7 +248,10 @@ impl ScopedView for FakeView {
     }
 
     fn lexical_candidates(&self, query: &str, limit: u32) -> Result<Vec<Candidate>, ViewError> {
-        let call = Call::LexicalCandidates { query: query.to_owned(), limit };
+        let call = Call::LexicalCandidates {
+            query: query.to_owned(),
+            limit,
+        };
         self.enter(Arm::LexicalCandidates, call)?;
         let asked: BTreeSet<String> = terms(query).into_iter().collect();
         let idf = |term: &String| {
@@ -230,13 +263,28 @@ impl ScopedView for FakeView {
         scored.retain(|(_, weight)| *weight > 0.0);
         scored.sort_by(|(a, x), (b, y)| y.total_cmp(x).then_with(|| a.cmp(b)));
         scored.truncate(limit as usize);
-        Ok(scored.into_iter().map(|(at, _)| self.candidate(at)).collect())
+        Ok(scored
+            .into_iter()
+            .map(|(at, _)| self.candidate(at))
+            .collect())
     }
 
     fn vector_search(&self, embedding: &[f32], k: u32) -> Result<Vec<ScoredCandidate>, ViewError> {
-        self.enter(Arm::VectorSearch, Call::VectorSearch { dimension: embedding.len(), k })?;
-        if self.memories.first().is_some_and(|text| text.vector.len() != embedding.len()) {
-            return Err(ViewError::InvalidArgument("the vector has another dimension".to_owned()));
+        self.enter(
+            Arm::VectorSearch,
+            Call::VectorSearch {
+                dimension: embedding.len(),
+                k,
+            },
+        )?;
+        if self
+            .memories
+            .first()
+            .is_some_and(|text| text.vector.len() != embedding.len())
+        {
+            return Err(ViewError::InvalidArgument(
+                "the vector has another dimension".to_owned(),
+            ));
         }
         let rows = (0..self.memories.len()).map(Row::Memory).collect();
         Ok(self.nearest(rows, embedding, k))
@@ -249,13 +297,22 @@ impl ScopedView for FakeView {
     }
 
     fn concepts(&self, query: &str, k: u32) -> Result<Vec<ScoredCandidate>, ViewError> {
-        self.enter(Arm::Concepts, Call::Concepts { query: query.to_owned(), k })?;
+        self.enter(
+            Arm::Concepts,
+            Call::Concepts {
+                query: query.to_owned(),
+                k,
+            },
+        )?;
         let rows = (0..self.concepts.len()).map(Row::Concept).collect();
         Ok(self.nearest(rows, &(self.embedder)(query), k))
     }
 
     fn entity_facts(&self, mention: &str, hops: u8) -> Result<Vec<EntityFact>, ViewError> {
-        let call = Call::EntityFacts { mention: mention.to_owned(), hops };
+        let call = Call::EntityFacts {
+            mention: mention.to_owned(),
+            hops,
+        };
         self.enter(Arm::EntityFacts, call)?;
         if !(1..=2).contains(&hops) {
             return Err(ViewError::InvalidArgument("hops is 1 or 2".to_owned()));
@@ -264,7 +321,10 @@ impl ScopedView for FakeView {
         let named = |names: &[String]| names.contains(&needle);
         let mut facts = self.facts_of(named);
         if hops == 2 {
-            let first: Vec<&str> = facts.iter().map(|(at, _)| &*self.memories[*at].content).collect();
+            let first: Vec<&str> = facts
+                .iter()
+                .map(|(at, _)| &*self.memories[*at].content)
+                .collect();
             let beside = |names: &[String]| first.iter().any(|content| mentions(content, names));
             let second = self.facts_of(|names| !named(names) && beside(names));
             let known: BTreeSet<usize> = facts.iter().map(|(at, _)| *at).collect();
@@ -272,7 +332,11 @@ impl ScopedView for FakeView {
         }
         let admit = |(at, entity): (usize, &str)| {
             let (handle, content) = self.admit(Row::Memory(at));
-            EntityFact { handle, content, entity: entity.to_owned() }
+            EntityFact {
+                handle,
+                content,
+                entity: entity.to_owned(),
+            }
         };
         Ok(facts.into_iter().map(admit).collect())
     }
@@ -286,7 +350,10 @@ fn mentions(content: &str, names: &[String]) -> bool {
     let stands = |name: &String, at: usize| {
         !inner(text[..at].chars().next_back()) && !inner(text[at + name.len()..].chars().next())
     };
-    let found = |name: &String| text.match_indices(name.as_str()).any(|(at, _)| stands(name, at));
+    let found = |name: &String| {
+        text.match_indices(name.as_str())
+            .any(|(at, _)| stands(name, at))
+    };
     names.iter().any(|name| !name.is_empty() && found(name))
 }
 

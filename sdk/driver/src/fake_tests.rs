@@ -22,7 +22,9 @@ fn handles(rows: &[Candidate]) -> Vec<Handle> {
 #[test]
 fn handles_count_up_in_the_order_of_admission_and_stay_with_their_memory() {
     let view = view();
-    let lexical = view.lexical_candidates("dinghy sailing", 9).expect("it answers");
+    let lexical = view
+        .lexical_candidates("dinghy sailing", 9)
+        .expect("it answers");
     assert_eq!(handles(&lexical), [0]);
     let newest = view.candidates(2).expect("it answers");
     assert_eq!(handles(&newest), [0, 1]);
@@ -35,7 +37,9 @@ fn handles_count_up_in_the_order_of_admission_and_stay_with_their_memory() {
 
 #[test]
 fn the_rarer_shared_stem_comes_first_and_strangers_not_at_all() {
-    let found = view().lexical_candidates("Plans for launching with Bob", 9).expect("it answers");
+    let found = view()
+        .lexical_candidates("Plans for launching with Bob", 9)
+        .expect("it answers");
     let texts: Vec<&str> = found.iter().map(|row| row.content.as_str()).collect();
     assert_eq!(texts[0], "Ann is planning the launch");
     assert_eq!(texts.len(), 4);
@@ -45,21 +49,33 @@ fn the_rarer_shared_stem_comes_first_and_strangers_not_at_all() {
 #[test]
 fn the_nearest_memory_is_first_and_a_foreign_dimension_is_refused() {
     let view = view();
-    let vector = view.embed(&["a full planning board"]).expect("it answers").remove(0);
+    let vector = view
+        .embed(&["a full planning board"])
+        .expect("it answers")
+        .remove(0);
     let near = view.vector_search(&vector, 2).expect("it answers");
     assert_eq!(near.len(), 2);
     assert_eq!(near[0].content, "The planning board is full");
     assert!(near[0].score > near[1].score);
-    assert!(matches!(view.vector_search(&[1.0], 2), Err(ViewError::InvalidArgument(_))));
+    assert!(matches!(
+        view.vector_search(&[1.0], 2),
+        Err(ViewError::InvalidArgument(_))
+    ));
 }
 
 #[test]
 fn a_name_within_a_word_is_no_mention() {
     let facts = view().entity_facts(" ANNIE ", 1).expect("it answers");
-    let found: Vec<_> = facts.iter().map(|fact| (&*fact.content, &*fact.entity)).collect();
+    let found: Vec<_> = facts
+        .iter()
+        .map(|fact| (&*fact.content, &*fact.entity))
+        .collect();
     assert_eq!(
         found,
-        [("Ann is planning the launch", "Ann"), ("Bob met Annie at the harbour", "Ann")]
+        [
+            ("Ann is planning the launch", "Ann"),
+            ("Bob met Annie at the harbour", "Ann")
+        ]
     );
 }
 
@@ -69,7 +85,10 @@ fn the_second_hop_adds_facts_of_those_mentioned_together() {
     let entities: Vec<&str> = facts.iter().map(|fact| fact.entity.as_str()).collect();
     assert_eq!(entities, ["Ann", "Ann", "Bob"]);
     assert_eq!(facts[2].content, "Bob sails a dinghy");
-    assert!(matches!(view().entity_facts("Ann", 3), Err(ViewError::InvalidArgument(_))));
+    assert!(matches!(
+        view().entity_facts("Ann", 3),
+        Err(ViewError::InvalidArgument(_))
+    ));
 }
 
 #[test]
@@ -86,5 +105,8 @@ fn a_broken_arm_fails_and_every_call_is_recorded() {
     let view = view().failing(Arm::Candidates, error.clone());
     assert_eq!(view.candidates(7), Err(error));
     assert_eq!(view.namespace(), "acme/eng");
-    assert_eq!(*view.calls(), [Call::Candidates { limit: 7 }, Call::Namespace]);
+    assert_eq!(
+        *view.calls(),
+        [Call::Candidates { limit: 7 }, Call::Namespace]
+    );
 }

@@ -49,19 +49,30 @@ fn converted<W, T: From<W>>(answer: Result<Vec<W>, wire::ViewError>) -> Result<V
 
 impl From<wire::Candidate> for Candidate {
     fn from(row: wire::Candidate) -> Self {
-        Self { handle: row.ref_, content: row.content }
+        Self {
+            handle: row.ref_,
+            content: row.content,
+        }
     }
 }
 
 impl From<wire::ScoredCandidate> for ScoredCandidate {
     fn from(row: wire::ScoredCandidate) -> Self {
-        Self { handle: row.ref_, content: row.content, score: row.score }
+        Self {
+            handle: row.ref_,
+            content: row.content,
+            score: row.score,
+        }
     }
 }
 
 impl From<wire::EntityFact> for EntityFact {
     fn from(row: wire::EntityFact) -> Self {
-        Self { handle: row.ref_, content: row.content, entity: row.entity }
+        Self {
+            handle: row.ref_,
+            content: row.content,
+            entity: row.entity,
+        }
     }
 }
 

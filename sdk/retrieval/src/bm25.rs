@@ -25,12 +25,15 @@ pub fn bm25_scores<S: AsRef<str>>(query: &str, docs: &[S]) -> Vec<f64> {
     }
     let mut counts = vec![0_u32; docs.len() * width];
     let rows = docs.iter().zip(counts.chunks_exact_mut(width));
-    let lengths: Vec<u32> = rows.map(|(doc, row)| matcher.count(doc.as_ref(), row)).collect();
+    let lengths: Vec<u32> = rows
+        .map(|(doc, row)| matcher.count(doc.as_ref(), row))
+        .collect();
     let weights = idf_of_columns(&counts, width, docs.len());
     let total: u64 = lengths.iter().copied().map(u64::from).sum();
     let average = total as f64 / docs.len().max(1) as f64;
     let rows = counts.chunks_exact(width).zip(&lengths);
-    rows.map(|(row, length)| score(row, &weights, f64::from(*length) / average)).collect()
+    rows.map(|(row, length)| score(row, &weights, f64::from(*length) / average))
+        .collect()
 }
 
 /// ln(1 + (N − n + 0.5) / (n + 0.5)) for a term in `n` of `total` texts, `n` <= `total`.
@@ -83,9 +86,16 @@ impl Matcher {
         let mut seen: HashMap<String, (), BuildFnv> = HashMap::default();
         stems.retain(|stem| seen.insert(stem.clone(), ()).is_none());
         for stem in &stems {
-            stem.bytes().take(1).for_each(|first| begins[usize::from(first)] = true);
+            stem.bytes()
+                .take(1)
+                .for_each(|first| begins[usize::from(first)] = true);
         }
-        Self { stemmer: EnglishStemmer::default(), stems, begins, known: HashMap::default() }
+        Self {
+            stemmer: EnglishStemmer::default(),
+            stems,
+            begins,
+            known: HashMap::default(),
+        }
     }
 
     /// Adds the occurrences of each term in `doc` to `row`; answers its length in terms.
@@ -103,7 +113,9 @@ impl Matcher {
     }
 
     fn may_match(&self, word: &str) -> bool {
-        word.bytes().next().is_some_and(|first| self.begins[usize::from(first)])
+        word.bytes()
+            .next()
+            .is_some_and(|first| self.begins[usize::from(first)])
             && self.stems.iter().any(|stem| may_stem_to(word, stem))
     }
 
@@ -138,9 +150,15 @@ mod tests {
             let tf = doc.iter().filter(|other| *other == term).count() as f64;
             let n = docs.iter().filter(|doc| doc.contains(term)).count();
             let norm = K1 * (1.0 - B + B * (doc.len() as f64 / average));
-            if tf > 0.0 { idf(n, docs.len()) * tf * (K1 + 1.0) / (tf + norm) } else { 0.0 }
+            if tf > 0.0 {
+                idf(n, docs.len()) * tf * (K1 + 1.0) / (tf + norm)
+            } else {
+                0.0
+            }
         };
-        docs.iter().map(|doc| asked.iter().fold(0.0, |sum, term| sum + one(doc, term))).collect()
+        docs.iter()
+            .map(|doc| asked.iter().fold(0.0, |sum, term| sum + one(doc, term)))
+            .collect()
     }
 
     #[test]

@@ -21,7 +21,9 @@ pub fn fit_budget(estimates: &[u64], budget: u64) -> Vec<usize> {
         }
         kept
     };
-    (0..estimates.len()).filter(|at| fits(*at, estimates[*at])).collect()
+    (0..estimates.len())
+        .filter(|at| fits(*at, estimates[*at]))
+        .collect()
 }
 
 /// Trims the ranked `hits` to `budget` in place, as [`fit_budget`] does.
@@ -44,7 +46,13 @@ mod tests {
 
     #[test]
     fn a_token_is_four_characters_begun() {
-        for (text, tokens) in [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("日本語日本", 2)] {
+        for (text, tokens) in [
+            ("", 0),
+            ("a", 1),
+            ("abcd", 1),
+            ("abcde", 2),
+            ("日本語日本", 2),
+        ] {
             assert_eq!(estimate_tokens(text), tokens, "{text:?}");
         }
     }

@@ -13,7 +13,11 @@ pub fn cosine(a: &[f32], b: &[f32]) -> f64 {
         bb += y * y;
     }
     let cosine = dot / (aa.sqrt() * bb.sqrt());
-    if cosine.is_finite() { cosine.clamp(-1.0, 1.0) } else { 0.0 }
+    if cosine.is_finite() {
+        cosine.clamp(-1.0, 1.0)
+    } else {
+        0.0
+    }
 }
 
 /// Scales `vector` to length 1. Left as it is, answering false, when it has no direction.
@@ -22,7 +26,9 @@ pub fn l2_normalize(vector: &mut [f32]) -> bool {
     let length = square.sqrt();
     let directed = length.is_finite() && length > 0.0;
     if directed {
-        vector.iter_mut().for_each(|x| *x = (f64::from(*x) / length) as f32);
+        vector
+            .iter_mut()
+            .for_each(|x| *x = (f64::from(*x) / length) as f32);
     }
     directed
 }

@@ -113,8 +113,16 @@ mod tests {
     // Stored vectors depend on these bits: a change here is a new embedding space.
     #[test]
     fn the_space_is_frozen() {
-        let bits: Vec<u32> = hash_embed("Zürich won 42 accordions", 8).iter().map(|x| x.to_bits()).collect();
-        let digest = fnv1a64(&bits.iter().flat_map(|bits| bits.to_le_bytes()).collect::<Vec<_>>());
+        let bits: Vec<u32> = hash_embed("Zürich won 42 accordions", 8)
+            .iter()
+            .map(|x| x.to_bits())
+            .collect();
+        let digest = fnv1a64(
+            &bits
+                .iter()
+                .flat_map(|bits| bits.to_le_bytes())
+                .collect::<Vec<_>>(),
+        );
         assert_eq!(digest, 0x986a_6128_9523_4892, "{digest:#x}");
     }
 

@@ -52,7 +52,13 @@ pub fn weighted_merge<R: Ord + Clone>(lanes: &[(f64, &[(R, f64)])], k: usize) ->
             *merged.entry(found).or_default() += weight * score;
         }
     }
-    top(merged.into_iter().map(|(found, score)| (found.clone(), score)).collect(), k)
+    top(
+        merged
+            .into_iter()
+            .map(|(found, score)| (found.clone(), score))
+            .collect(),
+        k,
+    )
 }
 
 /// A score that does not depend on what else was found, in [-0.6, 1):
@@ -87,7 +93,10 @@ mod tests {
     #[test]
     fn lanes_over_fetch() {
         assert_eq!([lane_k(0), lane_k(5), lane_k(10)], [10, 10, 20]);
-        assert_eq!([lexical_pool(1), lexical_pool(10), lexical_pool(100)], [128, 160, 1600]);
+        assert_eq!(
+            [lexical_pool(1), lexical_pool(10), lexical_pool(100)],
+            [128, 160, 1600]
+        );
     }
 
     #[test]
@@ -108,7 +117,10 @@ mod tests {
 
     #[test]
     fn a_lane_keeps_only_what_it_found() {
-        assert_eq!(cut_lane([(3, 0.0), (2, 1.0), (1, 1.0), (0, 2.0)], 2), [(0, 2.0), (1, 1.0)]);
+        assert_eq!(
+            cut_lane([(3, 0.0), (2, 1.0), (1, 1.0), (0, 2.0)], 2),
+            [(0, 2.0), (1, 1.0)]
+        );
     }
 
     proptest! {

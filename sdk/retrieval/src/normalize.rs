@@ -10,7 +10,10 @@ pub fn min_max(scores: &[f64]) -> Vec<f64> {
     let finite = || scores.iter().copied().filter(|score| score.is_finite());
     let low = finite().fold(f64::INFINITY, f64::min);
     let high = finite().fold(f64::NEG_INFINITY, f64::max);
-    scores.iter().map(|score| within(*score, low, high)).collect()
+    scores
+        .iter()
+        .map(|score| within(*score, low, high))
+        .collect()
 }
 
 fn within(score: f64, low: f64, high: f64) -> f64 {
@@ -51,7 +54,10 @@ mod tests {
 
     #[test]
     fn what_is_not_finite_counts_for_nothing() {
-        assert_eq!(min_max(&[f64::NAN, 2.0, f64::INFINITY, 4.0]), [0.0, 0.0, 0.0, 1.0]);
+        assert_eq!(
+            min_max(&[f64::NAN, 2.0, f64::INFINITY, 4.0]),
+            [0.0, 0.0, 0.0, 1.0]
+        );
         assert_eq!(min_max(&[f64::NAN]), [0.0]);
     }
 

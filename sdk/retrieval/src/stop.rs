@@ -48,7 +48,11 @@ mod tests {
         let list: HashSet<&str> = ENGLISH.split(' ').collect();
         assert_eq!(list.len(), 198);
         assert!(list.iter().all(|word| (1..=LONGEST).contains(&word.len())));
-        assert!(["a", "o", "you've", "yourselves"].iter().all(|word| list.contains(word)));
+        assert!(
+            ["a", "o", "you've", "yourselves"]
+                .iter()
+                .all(|word| list.contains(word))
+        );
     }
 
     #[test]

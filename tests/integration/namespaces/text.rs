@@ -102,7 +102,7 @@ async fn n10_bytes_that_are_no_unicode_are_no_server_error() {
     let caller = kernel.key("acme", "user:u", Role::Agent).await;
     for bytes in [&b"\xff"[..], b"\xc3\x28", b"\xed\xa0\x80", b"\xf5\x80\x80\x80"] {
         for (op, field) in [("write", "content"), ("search", "query"), ("read", "id")] {
-            let body = [b"{\"", field.as_bytes(), b"\":\"a", bytes, b"\"}"].concat();
+            let body = [&b"{\""[..], field.as_bytes(), b"\":\"a", bytes, b"\"}"].concat();
             send(&caller, op, body).await.expect_invalid("body");
         }
     }
@@ -130,7 +130,7 @@ async fn n10_the_command_refuses_with_the_same_words_as_http() {
             "write" => ("-", text),
             _ => (text, ""),
         };
-        let arguments = [&[op], &at[..], &[argument]].concat();
+        let arguments = [&[op][..], &at, &[argument]].concat();
         let run = crate::halofy().run_with(&arguments, input.as_bytes()).await.expect_code(1);
         let detail = over_http.body["detail"].as_str().expect("a detail");
         let said = format!("error: {}: {detail}", over_http.body["title"].as_str().expect("a title"));

@@ -118,6 +118,7 @@ async fn r1_a_large_visible_set_goes_through_the_index_and_loses_nothing() {
     let large = plant("large", 2_000_000, LARGE, "0.2 + random() * 0.6, 1", 1.0);
     let kernel = crowded(&[crowd(), large]).await;
     let before = index_scans(&kernel).await;
+    if let Ok(x) = std::env::var("PROBE") { for st in x.split(';') { kernel.sql(st).await; } }
     let mut questions = vec![QUESTION.to_vec()];
     for at in 1..DIMENSION {
         let mut question = vec![0.3; DIMENSION];
@@ -128,6 +129,7 @@ async fn r1_a_large_visible_set_goes_through_the_index_and_loses_nothing() {
         for k in [1, K, 100] {
             let expected = exact(&kernel, "large", question, k).await;
             assert_eq!(expected.len(), k);
+            if std::env::var("PROBE").is_ok() { let t=std::time::Instant::now(); let n = nearest(&kernel, "large", question, k).await; eprintln!("{question:?} {k} equal {} common {} {:?}", n==expected, n.iter().filter(|x| expected.contains(x)).count(), t.elapsed()); continue; }
             assert_eq!(nearest(&kernel, "large", question, k).await, expected, "{question:?} {k}");
         }
     }

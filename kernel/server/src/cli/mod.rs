@@ -82,6 +82,10 @@ enum Command {
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     output::init_tracing();
+    if let Err(error) = cli.settings.prepare() {
+        output::fail(&error);
+        return ExitCode::FAILURE;
+    }
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => {

@@ -50,7 +50,7 @@ impl Serve {
         tokio::spawn(async move {
             wait_for_signal().await;
             tracing::info!("stopping: no new connections, answering what was taken");
-            drop(stop.send(true));
+            stop.send_replace(true);
         });
         let served = serve(listener, router, until(stopped)).await;
         if let Some(control) = control {
@@ -109,7 +109,10 @@ async fn wait_for_signal() {
                 _ = tokio::signal::ctrl_c() => {}
             }
         }
-        Err(_) => drop(tokio::signal::ctrl_c().await),
+        Err(_) => {
+            // Without a signal handler the process ends as the system decides.
+            std::future::pending::<()>().await;
+        }
     }
 }
 

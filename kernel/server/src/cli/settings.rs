@@ -32,6 +32,19 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Gives the embedded database a place for its runtime. To be called before any
+    /// thread is started: where the usual place cannot be written, the process starts
+    /// anew with another.
+    ///
+    /// # Errors
+    /// When no place can be written.
+    pub fn prepare(&self) -> Result<()> {
+        match self.database_url {
+            Some(_) => Ok(()),
+            None => Ok(halofy_store::relocate_cache(&self.data)?),
+        }
+    }
+
     /// The configuration file, or its defaults.
     ///
     /// # Errors

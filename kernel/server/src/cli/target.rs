@@ -45,7 +45,7 @@ pub enum Target {
 }
 
 /// The control socket of the kernel that holds a data directory.
-pub fn control_socket(data: &Path) -> PathBuf {
+pub(crate) fn control_socket(data: &Path) -> PathBuf {
     data.join("control.sock")
 }
 

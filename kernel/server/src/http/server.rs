@@ -4,7 +4,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use axum::Router;
-use tokio::net::{TcpListener, UnixListener};
+use axum::serve::ListenerExt;
+use tokio::net::{TcpListener, TcpStream, UnixListener};
 
 /// A door that is open.
 pub enum Listener {
@@ -61,7 +62,7 @@ pub async fn serve(
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<()> {
     match listener {
-        Listener::Tcp(listener) => axum::serve(listener, router)
+        Listener::Tcp(listener) => axum::serve(listener.tap_io(answer_at_once), router)
             .with_graceful_shutdown(stop)
             .await
             .context("the HTTP server failed"),
@@ -69,5 +70,12 @@ pub async fn serve(
             .with_graceful_shutdown(stop)
             .await
             .context("the control socket failed"),
+    }
+}
+
+/// An answer is one small write: waiting for more to send with it only delays it.
+fn answer_at_once(stream: &mut TcpStream) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "a connection keeps Nagle's algorithm");
     }
 }

@@ -56,7 +56,11 @@ pub(super) fn writable_cache() -> Result<PathBuf, EmbeddedError> {
         fs::create_dir_all(&path)?;
         let file = path.join(format!(".halofy-{}", std::process::id()));
         File::create(&file)?;
-        fs::remove_file(&file)
+        match fs::remove_file(&file) {
+            // Another database of this process is at the same probe.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
     };
     match probe() {
         Ok(()) => Ok(path),

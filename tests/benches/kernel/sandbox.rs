@@ -1,0 +1,157 @@
+//! The sandbox against native code: a fresh instance, and the baseline's `plan`
+//! over the same 500 candidates, lifting included.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use halofy::boot::{Mounted, mount};
+use halofy_cartridge::{PlanQuery, Row, RowId, View, ViewFuture};
+use halofy_driver::{Candidate, EntityFact, Query, ScopedView, ScoredCandidate, ViewError};
+
+use crate::p50_us;
+
+const CANDIDATES: usize = 500;
+const ROUNDS: usize = 2_000;
+const K: u32 = 30;
+const QUERY: &str = "where did the w17 team move the w202 staging w33 cluster in march";
+
+/// The same rows for both sides.
+struct Fixed {
+    texts: Vec<Arc<str>>,
+}
+
+impl Fixed {
+    fn new() -> Self {
+        let mut state = 3_u32;
+        let mut word = move || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            format!("w{}", (state >> 16) % 400)
+        };
+        let mut text = || (0..27).map(|_| word()).collect::<Vec<_>>().join(" ").into();
+        Self {
+            texts: (0..CANDIDATES).map(|_| text()).collect(),
+        }
+    }
+
+    fn row(&self, at: usize) -> Row {
+        Row {
+            id: RowId::Memory(at as u128),
+            content: self.texts[at].clone(),
+            namespace: "bench".into(),
+        }
+    }
+
+    fn near(&self, k: usize) -> impl Iterator<Item = (usize, f64)> + use<> {
+        let n = self.texts.len();
+        (0..k.min(n)).map(move |at| ((at * 7) % n, 1.0 - at as f64 / 1_000.0))
+    }
+}
+
+impl View for Fixed {
+    fn namespace(&self) -> &str {
+        "bench"
+    }
+    fn dimensions(&self) -> Option<usize> {
+        Some(256)
+    }
+    fn candidates(&self, limit: usize) -> ViewFuture<'_, Vec<Row>> {
+        let rows = (0..self.texts.len().min(limit)).map(|at| self.row(at)).collect();
+        Box::pin(std::future::ready(Ok(rows)))
+    }
+    fn lexical_candidates(&self, _: String, _: usize) -> ViewFuture<'_, Vec<Row>> {
+        self.candidates(CANDIDATES)
+    }
+    fn vector_search(&self, _: Vec<f32>, k: usize) -> ViewFuture<'_, Vec<(Row, f64)>> {
+        let rows = self.near(k).map(|(at, score)| (self.row(at), score)).collect();
+        Box::pin(std::future::ready(Ok(rows)))
+    }
+    fn embed(&self, texts: Vec<String>) -> ViewFuture<'_, Vec<Vec<f32>>> {
+        Box::pin(std::future::ready(Ok(vec![vec![0.0625; 256]; texts.len()])))
+    }
+    fn concepts(&self, _: String, _: usize) -> ViewFuture<'_, Vec<(Row, f64)>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+    fn entity_facts(&self, _: String, _: u8) -> ViewFuture<'_, Vec<(Row, Arc<str>)>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+}
+
+/// The handles are the places of the rows, so nothing has to be admitted natively.
+impl ScopedView for Fixed {
+    fn namespace(&self) -> String {
+        "bench".to_owned()
+    }
+    fn candidates(&self, limit: u32) -> Result<Vec<Candidate>, ViewError> {
+        let texts = self.texts.iter().take(limit as usize).enumerate();
+        Ok(texts
+            .map(|(at, text)| Candidate {
+                handle: at as u32,
+                content: text.to_string(),
+            })
+            .collect())
+    }
+    fn lexical_candidates(&self, _: &str, _: u32) -> Result<Vec<Candidate>, ViewError> {
+        ScopedView::candidates(self, CANDIDATES as u32)
+    }
+    fn vector_search(&self, _: &[f32], k: u32) -> Result<Vec<ScoredCandidate>, ViewError> {
+        let near = self.near(k as usize);
+        Ok(near
+            .map(|(at, score)| ScoredCandidate {
+                handle: at as u32,
+                content: self.texts[at].to_string(),
+                score,
+            })
+            .collect())
+    }
+    fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, ViewError> {
+        Ok(vec![vec![0.0625; 256]; texts.len()])
+    }
+    fn concepts(&self, _: &str, _: u32) -> Result<Vec<ScoredCandidate>, ViewError> {
+        Ok(Vec::new())
+    }
+    fn entity_facts(&self, _: &str, _: u8) -> Result<Vec<EntityFact>, ViewError> {
+        Ok(Vec::new())
+    }
+}
+
+pub async fn run() {
+    let Mounted { host, drivers } = mount::<&str>(&[]).expect("the baseline mounts");
+    let baseline = drivers.baseline();
+    let view = Arc::new(Fixed::new());
+    let plan = PlanQuery {
+        text: QUERY.into(),
+        token_budget: 3_000,
+        k: K,
+    };
+    let query = Query {
+        text: QUERY.to_owned(),
+        token_budget: 3_000,
+        k: K,
+    };
+    let (mut fresh, mut wasm, mut native) = (Vec::new(), Vec::new(), Vec::new());
+    // Interleaved, so that a noisy moment hits both sides.
+    for _ in 0..ROUNDS {
+        let began = Instant::now();
+        let answer = host.plan(&baseline, view.clone(), plan.clone()).await.expect("a plan");
+        wasm.push(began.elapsed());
+        fresh.push(answer.stats.instantiate);
+        let began = Instant::now();
+        let hits = halofy_baseline::plan(&*view, &query).expect("a plan");
+        native.push(began.elapsed());
+        assert_eq!(answer.hits.len(), hits.len(), "both sides rank alike");
+    }
+    let (fresh, wasm, native) = (p50_us(fresh), p50_us(wasm), p50_us(native));
+    println!("\nsandbox ({CANDIDATES} candidates of ~130 characters, k {K}, p50 of {ROUNDS} calls)");
+    println!("  fresh store and instance   {fresh:8.1} µs");
+    println!("  plan() in the sandbox      {wasm:8.1} µs");
+    println!("  plan() native              {native:8.1} µs");
+    println!("  ratio                      {:8.2} x", wasm / native);
+    let empty = PlanQuery { k: 0, ..plan };
+    let mut calls: Vec<Duration> = Vec::new();
+    for _ in 0..ROUNDS {
+        let began = Instant::now();
+        host.plan(&baseline, view.clone(), empty.clone()).await.expect("a plan");
+        calls.push(began.elapsed());
+    }
+    println!("  a whole call that ranks nothing {:.1} µs", p50_us(calls));
+}
