@@ -91,7 +91,9 @@ create unique index memory_objects_one_successor
 create index memory_objects_visible_idx
     on memory_objects (namespace, id desc)
     where t_valid_to is null and status = 'active';
-create index memory_objects_lexemes_idx on memory_objects using gin (lexemes);
+-- Without a pending list: a search must not pay for the writes before it.
+create index memory_objects_lexemes_idx on memory_objects using gin (lexemes)
+    with (fastupdate = off);
 
 -- The cold tier: summaries of documents.
 create table concepts (

@@ -2,6 +2,8 @@
 //! afterwards, with one audit row each, in a chain that verifies.
 
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use halofy_tests::{Kernel, Program, Role};
@@ -14,8 +16,11 @@ use crate::audit::{effects_and_rows_agree, settled};
 
 const ROUNDS: u32 = 20;
 const WRITERS: usize = 8;
-/// The kernel is killed so many milliseconds after the first writes, at the most.
-const LONGEST_MS: u32 = 300;
+/// The kernel is killed once it has acknowledged 8 to 47 writes, so that a slow
+/// machine tries as much as a fast one, and up to 20 ms later.
+const FEWEST: u32 = 8;
+const SPREAD: u32 = 40;
+const LATER_MS: u32 = 20;
 
 #[tokio::test]
 async fn what_was_acknowledged_survives_twenty_kills() {
@@ -40,12 +45,13 @@ async fn what_was_acknowledged_survives_twenty_kills() {
         let served = Served::start(&super::halofy().on(&data)).await;
         let writers: Vec<_> = keys.iter().map(|key| served.peer(key)).collect();
         read_back(&writers[0], acknowledged.last()).await;
+        let count = Arc::new(AtomicU32::new(0));
         let writing: Vec<_> = writers
             .into_iter()
             .enumerate()
-            .map(|(at, writer)| tokio::spawn(write_until_it_dies(writer, round, at)))
+            .map(|(at, writer)| tokio::spawn(write_until_it_dies(writer, round, at, count.clone())))
             .collect();
-        tokio::time::sleep(moment(round)).await;
+        moment(round, &count).await;
         served.kill().await;
         let mut of_round = Vec::new();
         for writer in writing {
@@ -55,11 +61,6 @@ async fn what_was_acknowledged_survives_twenty_kills() {
     }
 
     let all: Vec<String> = acknowledged.concat();
-    assert!(
-        all.len() > ROUNDS as usize * WRITERS,
-        "only {} writes were acknowledged",
-        all.len()
-    );
     let kernel = Kernel::with().on(&data).start().await;
     settled(&kernel).await;
     effects_and_rows_agree(&kernel).await;
@@ -97,10 +98,15 @@ async fn read_back(reader: &Peer, acknowledged: Option<&Vec<String>>) {
 }
 
 /// Writes one memory after another, and gives the ids that were acknowledged.
-async fn write_until_it_dies(writer: Peer, round: u32, at: usize) -> Vec<String> {
+async fn write_until_it_dies(
+    writer: Peer,
+    round: u32,
+    at: usize,
+    count: Arc<AtomicU32>,
+) -> Vec<String> {
     let mut acknowledged = Vec::new();
-    for count in 0.. {
-        let content = format!("Writer {at} writes {count} in round {round}.");
+    for line in 0.. {
+        let content = format!("Writer {at} writes {line} in round {round}.");
         // An answer that breaks off is no acknowledgement.
         let Ok(answer) = writer.post("write", json!({ "content": content })).await else {
             break;
@@ -111,14 +117,25 @@ async fn write_until_it_dies(writer: Peer, round: u32, at: usize) -> Vec<String>
         };
         assert_eq!(status, 200, "{body}");
         acknowledged.push(body["stored"][0].as_str().expect("an id").to_owned());
+        count.fetch_add(1, Ordering::Relaxed);
     }
     acknowledged
 }
 
-/// Another moment each round, the same each time the test runs.
-fn moment(round: u32) -> Duration {
-    let spread = halofy_retrieval::fnv1a32(&round.to_be_bytes()) % LONGEST_MS;
-    Duration::from_millis(20 + u64::from(spread))
+/// Waits for the moment of the kill: another one each round, the same ones each time
+/// the test runs.
+async fn moment(round: u32, acknowledged: &AtomicU32) {
+    let spread = halofy_retrieval::fnv1a32(&round.to_be_bytes());
+    let enough = FEWEST + spread % SPREAD;
+    let reached = async {
+        while acknowledged.load(Ordering::Relaxed) < enough {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let reached = tokio::time::timeout(Duration::from_secs(60), reached).await;
+    reached.expect("the kernel acknowledges writes");
+    let later = spread / SPREAD % LATER_MS;
+    tokio::time::sleep(Duration::from_millis(later.into())).await;
 }
 
 /// `halofy serve` as a process of its own; killed when dropped.

@@ -16,7 +16,14 @@ use serde_json::json;
 
 /// Names that look alike to a pattern, to a prefix, or to a person.
 const LOOKALIKES: [&str; 8] = [
-    "john_doe", "john-doe", "acme", "acme-corp", "a_b", "aXb", "a%", "a\\",
+    "john_doe",
+    "john-doe",
+    "acme",
+    "acme-corp",
+    "a_b",
+    "aXb",
+    "a%",
+    "a\\",
 ];
 
 /// Lifts the rate limit of a tenant, for tests that call more than any caller would.
@@ -46,7 +53,9 @@ async fn n1_a_caller_finds_its_own_facts_and_none_of_its_lookalikes() {
             assert_eq!(found.contents(), [own], "as {path}");
             assert_eq!(found.of_results("namespace"), [*path]);
         }
-        let child = kernel.key(&format!("{path}/child"), "user:c", Role::Agent).await;
+        let child = kernel
+            .key(&format!("{path}/child"), "user:c", Role::Agent)
+            .await;
         let found = child.search("secret swordfish").await.expect_status(200);
         assert_eq!(found.contents(), [own], "as the child of {path}");
         let stats = caller.stats().await.expect_status(200);
@@ -72,7 +81,9 @@ async fn n1_a_subtree_is_the_namespace_and_what_lies_below_it() {
     let kernel = Kernel::start().await;
     for path in LOOKALIKES {
         kernel.key(path, "user:u", Role::Agent).await;
-        kernel.key(&format!("{path}/c"), "user:u", Role::Agent).await;
+        kernel
+            .key(&format!("{path}/c"), "user:u", Role::Agent)
+            .await;
     }
     for path in LOOKALIKES {
         let subtree = BTreeSet::from([path.to_owned(), format!("{path}/c")]);
@@ -83,8 +94,13 @@ async fn n1_a_subtree_is_the_namespace_and_what_lies_below_it() {
         assert_eq!(found.len(), 2, "under {path}: {found:?}");
         assert_eq!(BTreeSet::from_iter(found), subtree);
 
-        let tail = AuditTail { limit: 100, under: Some(namespace(path)) };
-        let rows = kernel.on_gate(async move |gate| gate.audit_tail(&tail).await).await;
+        let tail = AuditTail {
+            limit: 100,
+            under: Some(namespace(path)),
+        };
+        let rows = kernel
+            .on_gate(async move |gate| gate.audit_tail(&tail).await)
+            .await;
         let rows = rows.expect("rows");
         let found: Vec<String> = rows.into_iter().map(|row| row.columns.namespace).collect();
         assert_eq!(found.len(), 2, "under {path}: {found:?}");
@@ -96,7 +112,13 @@ async fn n1_a_subtree_is_the_namespace_and_what_lies_below_it() {
 async fn n1_suspending_a_namespace_stops_it_and_its_children_and_no_lookalike() {
     let kernel = Kernel::start().await;
     kernel.policy("a_b", json!({ "suspended": true })).await;
-    for (path, status) in [("a_b", 403), ("a_b/c", 403), ("aXb", 200), ("a_bc", 200), ("a", 200)] {
+    for (path, status) in [
+        ("a_b", 403),
+        ("a_b/c", 403),
+        ("aXb", 200),
+        ("a_bc", 200),
+        ("a", 200),
+    ] {
         let caller = kernel.key(path, "user:u", Role::Agent).await;
         assert_eq!(caller.stats().await.status, status, "{path}");
     }
@@ -125,19 +147,29 @@ async fn n2_two_ways_to_cut_the_same_letters_stay_two_things() {
              values ('e1', 'a', 'b_c', now()), ('e2', 'a_b', 'c', now())",
         )
         .await;
-    assert_eq!(kernel.sql_value("select count(*) from entity_registry").await, "2");
+    assert_eq!(
+        kernel
+            .sql_value("select count(*) from entity_registry")
+            .await,
+        "2"
+    );
 }
 
 #[tokio::test]
 async fn n2_a_value_that_spells_a_parameter_is_only_a_value() {
     let kernel = Kernel::start().await;
     let actor = "user:x&user_id=u1;namespace=acme";
-    let caller = kernel.key("tenant&namespace=acme", actor, Role::Agent).await;
+    let caller = kernel
+        .key("tenant&namespace=acme", actor, Role::Agent)
+        .await;
     let victim = kernel.key("acme", "user:u1", Role::Agent).await;
     let text = "Reports go to finance&user_id=u1&namespace=acme every Friday.";
     let id = caller.write(text).await.expect_status(200).id().to_owned();
     let row = kernel.last_audit().await.columns;
-    assert_eq!((row.namespace.as_str(), row.actor.as_str()), ("tenant&namespace=acme", actor));
+    assert_eq!(
+        (row.namespace.as_str(), row.actor.as_str()),
+        ("tenant&namespace=acme", actor)
+    );
     assert_eq!(caller.read(&id).await.body["content"], text);
     assert!(victim.search("reports to finance").await.ids().is_empty());
 }
@@ -147,7 +179,11 @@ async fn search_often(caller: &Caller, times: usize) -> BTreeSet<Vec<String>> {
     let answers = stream::iter(0..times).map(async |at| {
         let query = format!("who holds the key number {}", at % 7);
         let answer = caller.search(&query).await.expect_status(200);
-        answer.contents().into_iter().map(str::to_owned).collect::<Vec<_>>()
+        answer
+            .contents()
+            .into_iter()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
     });
     answers.buffer_unordered(8).collect().await
 }
@@ -159,13 +195,24 @@ async fn n6_two_callers_at_once_never_see_a_row_of_each_other() {
     for path in ["red", "blue"] {
         unlimited(&kernel, path).await;
         let caller = kernel.key(path, "user:u", Role::Agent).await;
-        caller.write(&format!("The {path} guard holds the key.")).await.expect_status(200);
+        caller
+            .write(&format!("The {path} guard holds the key."))
+            .await
+            .expect_status(200);
         callers.push(caller);
     }
-    let (red, blue) =
-        tokio::join!(search_often(&callers[0], 1_000), search_often(&callers[1], 1_000));
-    assert_eq!(red, BTreeSet::from([vec!["The red guard holds the key.".to_owned()]]));
-    assert_eq!(blue, BTreeSet::from([vec!["The blue guard holds the key.".to_owned()]]));
+    let (red, blue) = tokio::join!(
+        search_often(&callers[0], 1_000),
+        search_often(&callers[1], 1_000)
+    );
+    assert_eq!(
+        red,
+        BTreeSet::from([vec!["The red guard holds the key.".to_owned()]])
+    );
+    assert_eq!(
+        blue,
+        BTreeSet::from([vec!["The blue guard holds the key.".to_owned()]])
+    );
     for (caller, path) in callers.iter().zip(["red", "blue"]) {
         let own = format!(
             "select count(*) from audit_log where op = 'search' and key_id = '{}'
@@ -187,7 +234,9 @@ async fn row_counts(kernel: &Kernel) -> Vec<(String, String)> {
         .await;
     let mut counts = Vec::new();
     for table in tables.into_iter().flatten().flatten() {
-        let count = kernel.sql_value(format!("select count(*) from {table}")).await;
+        let count = kernel
+            .sql_value(format!("select count(*) from {table}"))
+            .await;
         counts.push((table, count));
     }
     counts
@@ -206,7 +255,10 @@ async fn n7_asking_after_an_unknown_namespace_creates_nothing() {
     }
     let revoke = async |gate: Arc<Gate>| gate.key_revoke("key_01ARZ3NDEKTSV4RRFFQ69G5FAV").await;
     let revoked = kernel.on_gate(revoke).await;
-    assert!(matches!(revoked, Err(Refusal::NotFound { hidden: false })), "{revoked:?}");
+    assert!(
+        matches!(revoked, Err(Refusal::NotFound { hidden: false })),
+        "{revoked:?}"
+    );
     let id = ulid::Ulid::generate().to_string();
     caller.read(&id).await.expect_problem(404, "not_found");
     assert_eq!(row_counts(&kernel).await, before);
@@ -220,7 +272,10 @@ async fn n7_the_command_says_that_a_namespace_is_unknown_and_creates_nothing() {
     let kernel = Kernel::start().await;
     kernel.key("acme", "user:u", Role::Owner).await;
     let data = kernel.stop().await;
-    let asked = crate::halofy().on(&data).run(&["policy", "get", "nowhere"]).await;
+    let asked = crate::halofy()
+        .on(&data)
+        .run(&["policy", "get", "nowhere"])
+        .await;
     let asked = asked.expect_code(1);
     assert!(asked.stderr.contains("Not found"), "{}", asked.stderr);
     let kernel = Kernel::with().on(&data).start().await;

@@ -16,33 +16,51 @@ const VERBS: [(&str, &str); 4] = [
 ];
 
 async fn post(caller: &Caller, op: &str, body: &str) -> halofy_tests::Answer {
-    caller.raw(Method::POST, &format!("/v1/mem/{op}"), &[], body).await
+    caller
+        .raw(Method::POST, &format!("/v1/mem/{op}"), &[], body)
+        .await
 }
 
 #[tokio::test]
 async fn r3_an_embedder_of_another_size_is_refused_at_boot_naming_both() {
     let kernel = Kernel::start().await;
     let caller = kernel.key("acme", "user:u", Role::Agent).await;
-    caller.write("The ferry leaves at noon.").await.expect_status(200);
+    caller
+        .write("The ferry leaves at noon.")
+        .await
+        .expect_status(200);
     let data = kernel.stop().await;
     for dimension in [768, 255, 1] {
         let other = ScriptedEmbedder::new(dimension);
-        let refused = Kernel::with().on(&data).embedder(other).try_start().await.err();
+        let refused = Kernel::with()
+            .on(&data)
+            .embedder(other)
+            .try_start()
+            .await
+            .err();
         let Some(StoreError::OtherEmbedder { stored, configured }) = refused else {
             panic!("booted, or another error: {refused:?}");
         };
         assert_eq!(stored, "hash/256 (256 dimensions)");
-        assert_eq!(configured, format!("hash/{dimension} ({dimension} dimensions)"));
+        assert_eq!(
+            configured,
+            format!("hash/{dimension} ({dimension} dimensions)")
+        );
     }
     let program = crate::halofy().on(&data);
-    let run = program.run(&["stats", "--key", &caller.key, "--embedder", "hash:768"]).await;
+    let run = program
+        .run(&["stats", "--key", &caller.key, "--embedder", "hash:768"])
+        .await;
     let run = run.expect_code(1);
     for size in ["256 dimensions", "768 dimensions"] {
         assert!(run.stderr.contains(size), "{}", run.stderr);
     }
     let kernel = Kernel::with().on(&data).start().await;
     let again = kernel.caller(&caller.key, &caller.key_id);
-    assert_eq!(again.search("ferry").await.contents(), ["The ferry leaves at noon."]);
+    assert_eq!(
+        again.search("ferry").await.contents(),
+        ["The ferry leaves at noon."]
+    );
 }
 
 #[tokio::test]
@@ -69,14 +87,25 @@ async fn r3_a_vector_that_is_none_is_refused_and_never_stored() {
         answer.expect_problem(503, "unavailable");
         let row = kernel.last_audit().await.columns;
         assert_eq!(row.result, "error");
-        assert_eq!(row.detail.as_deref(), Some("reason=unavailable what=embedder"));
+        assert_eq!(
+            row.detail.as_deref(),
+            Some("reason=unavailable what=embedder")
+        );
         // A question can do without its vector.
         let found = caller.search("ferry").await.expect_status(200);
         assert_eq!(found.body["degraded"], "embedding_unavailable");
     }
-    assert_eq!(kernel.sql_value("select count(*) from memory_objects").await, "0");
+    assert_eq!(
+        kernel
+            .sql_value("select count(*) from memory_objects")
+            .await,
+        "0"
+    );
     embedder.becomes(Mood::Works);
-    caller.write("The ferry leaves at noon.").await.expect_status(200);
+    caller
+        .write("The ferry leaves at noon.")
+        .await
+        .expect_status(200);
 }
 
 #[tokio::test]
@@ -96,13 +125,22 @@ async fn r4_an_empty_body_is_a_422_that_names_what_is_missing() {
 
 async fn expect_outage(kernel: &Kernel, caller: &Caller) {
     for (op, body) in VERBS {
-        let answer = post(caller, op, body).await.expect_problem(503, "unavailable");
+        let answer = post(caller, op, body)
+            .await
+            .expect_problem(503, "unavailable");
         assert_eq!(answer.headers["retry-after"], "1", "{op}");
-        assert!(answer.body.get("results").is_none(), "{op}: {}", answer.text);
+        assert!(
+            answer.body.get("results").is_none(),
+            "{op}: {}",
+            answer.text
+        );
     }
     let ready = caller.raw(Method::GET, "/health/ready", &[], "").await;
     ready.expect_problem(503, "unavailable");
-    caller.raw(Method::GET, "/health/live", &[], "").await.expect_status(200);
+    caller
+        .raw(Method::GET, "/health/live", &[], "")
+        .await
+        .expect_status(200);
     // Even who cannot be told apart from a stranger is not told "no such key".
     let stranger = kernel.caller("hm_00", "none");
     stranger.stats().await.expect_problem(503, "unavailable");
@@ -112,7 +150,10 @@ async fn expect_outage(kernel: &Kernel, caller: &Caller) {
 async fn r4_without_a_connection_every_verb_says_503() {
     let kernel = Kernel::start().await;
     let caller = kernel.key("acme", "user:u", Role::Agent).await;
-    caller.write("The ferry leaves at noon.").await.expect_status(200);
+    caller
+        .write("The ferry leaves at noon.")
+        .await
+        .expect_status(200);
     kernel.cut_off().await;
     expect_outage(&kernel, &caller).await;
 }
@@ -125,11 +166,17 @@ async fn r4_a_server_that_lets_nobody_in_is_an_outage_that_ends_by_itself() {
     }
     let kernel = Kernel::with().on(&data).start().await;
     let caller = kernel.key("acme", "user:u", Role::Agent).await;
-    caller.write("The ferry leaves at noon.").await.expect_status(200);
+    caller
+        .write("The ferry leaves at noon.")
+        .await
+        .expect_status(200);
     data.let_in(false).await;
     expect_outage(&kernel, &caller).await;
     data.let_in(true).await;
-    let found = caller.search("when does the ferry leave").await.expect_status(200);
+    let found = caller
+        .search("when does the ferry leave")
+        .await
+        .expect_status(200);
     assert_eq!(found.contents(), ["The ferry leaves at noon."]);
     assert!(kernel.verify().await.ok);
 }
@@ -138,7 +185,13 @@ async fn r4_a_server_that_lets_nobody_in_is_an_outage_that_ends_by_itself() {
 fn long_fact(name: &str) -> String {
     let start = format!("The {name} barometer reads ");
     let rest = 600 - start.chars().count();
-    start + &"low ".repeat(rest).chars().take(rest - 1).collect::<String>() + "."
+    start
+        + &"low "
+            .repeat(rest)
+            .chars()
+            .take(rest - 1)
+            .collect::<String>()
+        + "."
 }
 
 #[tokio::test]
@@ -148,7 +201,15 @@ async fn r5_the_top_hit_survives_a_budget_that_it_exceeds_alone() {
     for name in ["eastern", "western", "northern"] {
         caller.write(&long_fact(name)).await.expect_status(200);
     }
-    for (budget, hits) in [(80, 1), (1, 1), (150, 1), (299, 1), (300, 2), (449, 2), (450, 3)] {
+    for (budget, hits) in [
+        (80, 1),
+        (1, 1),
+        (150, 1),
+        (299, 1),
+        (300, 2),
+        (449, 2),
+        (450, 3),
+    ] {
         for valid_only in [true, false] {
             let body = json!({
                 "query": "what does the western barometer read",
@@ -156,7 +217,11 @@ async fn r5_the_top_hit_survives_a_budget_that_it_exceeds_alone() {
                 "validOnly": valid_only,
             });
             let found = caller.call("search", body).await.expect_status(200);
-            assert_eq!(found.contents().len(), hits, "budget {budget}, validOnly {valid_only}");
+            assert_eq!(
+                found.contents().len(),
+                hits,
+                "budget {budget}, validOnly {valid_only}"
+            );
             assert_eq!(found.body["tokens"], 150 * hits);
             assert_eq!(found.contents()[0], long_fact("western"));
         }
@@ -170,7 +235,10 @@ async fn r5_what_does_not_fit_is_passed_over_for_what_does() {
     let top = "Western barometer reading.";
     caller.write(top).await.expect_status(200);
     caller.write(&long_fact("western")).await.expect_status(200);
-    caller.write("Barometers need care.").await.expect_status(200);
+    caller
+        .write("Barometers need care.")
+        .await
+        .expect_status(200);
     let body = json!({ "query": "western barometer reading", "tokenBudget": 80 });
     let found = caller.call("search", body).await.expect_status(200);
     assert_eq!(found.contents(), [top, "Barometers need care."]);
@@ -180,8 +248,18 @@ async fn r5_what_does_not_fit_is_passed_over_for_what_does() {
 async fn r6_dates_beyond_the_calendar_are_only_text() {
     let kernel = Kernel::start().await;
     let caller = kernel.key("acme", "user:u", Role::Agent).await;
-    caller.write("The treaty of the year 100,000 is a joke.").await.expect_status(200);
-    for query in ["the year 100,000", "十万年前", "1 BC", "-4713-11-24", "infinity", "99999999-99-99"] {
+    caller
+        .write("The treaty of the year 100,000 is a joke.")
+        .await
+        .expect_status(200);
+    for query in [
+        "the year 100,000",
+        "十万年前",
+        "1 BC",
+        "-4713-11-24",
+        "infinity",
+        "99999999-99-99",
+    ] {
         for valid_only in [true, false] {
             let body = json!({ "query": query, "validOnly": valid_only });
             caller.call("search", body).await.expect_status(200);
@@ -213,7 +291,11 @@ async fn r7_equal_scores_keep_one_order_by_ref_whoever_answers() {
         let found = caller.call("search", body).await.expect_status(200);
         assert_eq!(found.ids(), ids, "time {at}: {}", found.text);
         let scores = found.body["results"].as_array().expect("results");
-        assert!(scores.iter().all(|hit| hit["score"] == scores[0]["score"]), "{}", found.text);
+        assert!(
+            scores.iter().all(|hit| hit["score"] == scores[0]["score"]),
+            "{}",
+            found.text
+        );
     }
     // A second kernel: beside the first on a server, after it on embedded data.
     let data = kernel.data().clone();

@@ -44,7 +44,8 @@ async fn a_driver_that_is_not_mounted_is_named_and_the_baseline_serves() {
     assert_eq!(found.body["driver"], "baseline");
     let fallback = json!({ "from": "ghost", "to": "baseline", "reason": "unmounted" });
     assert_eq!(found.body["driverFallback"], fallback);
-    let detail = "returned=1 tokens=9 driver=baseline driver_fallback=ghost->baseline reason=unmounted";
+    let detail =
+        "returned=1 tokens=9 driver=baseline driver_fallback=ghost->baseline reason=unmounted";
     expect_detail(&kernel, detail).await;
     let policy = kernel.policy_of("acme").await.expect("a policy");
     assert_eq!(policy.unmounted, ["ghost"]);
@@ -52,18 +53,26 @@ async fn a_driver_that_is_not_mounted_is_named_and_the_baseline_serves() {
 
 #[tokio::test]
 async fn a_cartridge_that_traps_costs_the_caller_nothing_but_its_ranking() {
-    let kernel = Kernel::with().cartridge("brittle", trapping_cartridge()).start().await;
+    let kernel = Kernel::with()
+        .cartridge("brittle", trapping_cartridge())
+        .start()
+        .await;
     let caller = with_fact(&kernel).await;
-    kernel.policy("acme", json!({ "retriever": "brittle" })).await;
+    kernel
+        .policy("acme", json!({ "retriever": "brittle" }))
+        .await;
     for _ in 0..20 {
         let found = caller.search(QUESTION).await.expect_status(200);
         assert_eq!(found.contents(), [FACT]);
         let fallback = json!({ "from": "brittle", "to": "baseline", "reason": "trap" });
         assert_eq!(found.body["driverFallback"], fallback);
     }
-    let detail = "returned=1 tokens=9 driver=baseline driver_fallback=brittle->baseline reason=trap";
+    let detail =
+        "returned=1 tokens=9 driver=baseline driver_fallback=brittle->baseline reason=trap";
     expect_detail(&kernel, detail).await;
-    kernel.policy("acme", json!({ "retriever": "baseline" })).await;
+    kernel
+        .policy("acme", json!({ "retriever": "baseline" }))
+        .await;
     let found = caller.search(QUESTION).await.expect_status(200);
     assert_eq!(found.body.get("driverFallback"), None);
     assert!(kernel.verify().await.ok);
@@ -91,10 +100,16 @@ async fn without_an_embedder_words_alone_are_ranked_and_the_answer_says_so() {
         expect_detail(&kernel, detail).await;
     }
     embedder.becomes(Mood::Fails);
-    caller.write("It rains.").await.expect_problem(503, "unavailable");
+    caller
+        .write("It rains.")
+        .await
+        .expect_problem(503, "unavailable");
     embedder.becomes(Mood::Works);
     let found = caller.search(QUESTION).await.expect_status(200);
-    assert_eq!((&found.body["driver"], found.body.get("degraded")), (&json!("baseline"), None));
+    assert_eq!(
+        (&found.body["driver"], found.body.get("degraded")),
+        (&json!("baseline"), None)
+    );
 }
 
 #[tokio::test]
@@ -124,11 +139,17 @@ async fn a_split_sends_a_text_always_to_the_same_arm() {
     let caller = with_fact(&kernel).await;
     let split = json!({ "abTest": { "a": "baseline", "b": "arm-b", "pctB": 30 } });
     kernel.policy("acme", split).await;
-    let queries: Vec<String> = (0..40).map(|at| format!("observatory question {at}")).collect();
+    let queries: Vec<String> = (0..40)
+        .map(|at| format!("observatory question {at}"))
+        .collect();
     let mut arms = Vec::new();
     for query in &queries {
         let found = caller.search(query).await.expect_status(200);
-        let expected = if fnv1a32(query.as_bytes()) % 100 < 30 { "b" } else { "a" };
+        let expected = if fnv1a32(query.as_bytes()) % 100 < 30 {
+            "b"
+        } else {
+            "a"
+        };
         assert_eq!(arm(&found.body), expected, "{query}");
         arms.push(expected);
     }
@@ -149,7 +170,10 @@ async fn the_ends_of_a_split_send_everything_one_way() {
         let split = json!({ "abTest": { "a": "baseline", "b": "arm-b", "pctB": percent } });
         kernel.policy("acme", split).await;
         for at in 0..10 {
-            let found = caller.search(&format!("question {at}")).await.expect_status(200);
+            let found = caller
+                .search(&format!("question {at}"))
+                .await
+                .expect_status(200);
             assert_eq!(arm(&found.body), expected);
         }
     }

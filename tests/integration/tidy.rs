@@ -220,7 +220,12 @@ fn files(kinds: &[&str]) -> Vec<PathBuf> {
 fn kind(path: &Path) -> &str {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some(extension) => extension,
-        None if path.parent().is_some_and(|folder| folder.ends_with(".ci")) => "sh",
+        None if path
+            .parent()
+            .is_some_and(|folder| folder.file_name().is_some_and(|name| name == ".ci")) =>
+        {
+            "sh"
+        }
         None => "",
     }
 }

@@ -15,7 +15,11 @@ const SPELLINGS: [&str; 5] = [
 ];
 
 async fn details_of_writes(kernel: &Kernel) -> Vec<String> {
-    let rows = kernel.audit().await.into_iter().filter(|row| row.columns.op == "write");
+    let rows = kernel
+        .audit()
+        .await
+        .into_iter()
+        .filter(|row| row.columns.op == "write");
     rows.filter_map(|row| row.columns.detail).collect()
 }
 
@@ -24,7 +28,12 @@ async fn w1_the_same_fact_five_times_is_one_row_and_five_audit_rows() {
     for texts in [[SPELLINGS[0]; 5], SPELLINGS] {
         let kernel = Kernel::start().await;
         let caller = kernel.key("acme", "user:u", Role::Agent).await;
-        let id = caller.write(texts[0]).await.expect_status(200).id().to_owned();
+        let id = caller
+            .write(texts[0])
+            .await
+            .expect_status(200)
+            .id()
+            .to_owned();
         for (at, text) in texts.into_iter().enumerate().skip(1) {
             let again = caller.write(text).await.expect_status(200);
             assert_eq!(again.body["deduplicated"], json!([id]), "{text:?}");
@@ -33,10 +42,18 @@ async fn w1_the_same_fact_five_times_is_one_row_and_five_audit_rows() {
             assert_eq!(memory["telemetry"]["accessCount"], at, "{text:?}");
             assert_eq!(memory["content"], texts[0], "the first wording stays");
         }
-        assert_eq!(kernel.sql_value("select count(*) from memory_objects").await, "1");
+        assert_eq!(
+            kernel
+                .sql_value("select count(*) from memory_objects")
+                .await,
+            "1"
+        );
         assert_eq!(caller.search("where is the office").await.ids(), [id]);
         let bumped = "deduplicated=1";
-        assert_eq!(details_of_writes(&kernel).await, ["stored=1", bumped, bumped, bumped, bumped]);
+        assert_eq!(
+            details_of_writes(&kernel).await,
+            ["stored=1", bumped, bumped, bumped, bumped]
+        );
     }
 }
 
@@ -55,14 +72,23 @@ async fn w1_what_differs_in_more_than_spacing_and_case_is_another_fact() {
         let answer = caller.write(text).await.expect_status(200);
         assert_eq!(answer.body["deduplicated"], json!([]), "{text:?}");
     }
-    assert_eq!(kernel.sql_value("select count(*) from memory_objects").await, "5");
+    assert_eq!(
+        kernel
+            .sql_value("select count(*) from memory_objects")
+            .await,
+        "5"
+    );
 }
 
 #[tokio::test]
 async fn w1_a_fact_is_known_in_its_own_namespace_only_whoever_writes_it() {
     let kernel = Kernel::start().await;
     let mut ids = Vec::new();
-    for (path, actor) in [("acme", "user:a"), ("acme/eng", "user:a"), ("other", "user:a")] {
+    for (path, actor) in [
+        ("acme", "user:a"),
+        ("acme/eng", "user:a"),
+        ("other", "user:a"),
+    ] {
         let caller = kernel.key(path, actor, Role::Agent).await;
         let answer = caller.write(SPELLINGS[0]).await.expect_status(200);
         assert_eq!(answer.body["deduplicated"], json!([]), "{path}");
@@ -79,11 +105,16 @@ async fn w1_a_superseded_fact_may_be_believed_again() {
     let kernel = Kernel::start().await;
     let caller = kernel.key("acme", "user:u", Role::Agent).await;
     caller.write(SPELLINGS[0]).await.expect_status(200);
-    kernel.sql("update memory_objects set t_valid_to = now()").await;
+    kernel
+        .sql("update memory_objects set t_valid_to = now()")
+        .await;
     let again = caller.write(SPELLINGS[0]).await.expect_status(200);
     assert_eq!(again.body["deduplicated"], json!([]));
     let stats = caller.stats().await.expect_status(200);
-    assert_eq!(stats.body["memories"], json!({ "current": 1, "superseded": 1 }));
+    assert_eq!(
+        stats.body["memories"],
+        json!({ "current": 1, "superseded": 1 })
+    );
 }
 
 #[tokio::test]
@@ -94,22 +125,37 @@ async fn w1_the_same_fact_at_once_is_stored_by_one_and_known_to_the_others() {
     let stored = |answer: &&halofy_tests::Answer| answer.body["stored"] != json!([]);
     assert_eq!(answers.iter().filter(stored).count(), 1);
     let id = answers[0].id();
-    assert!(answers.iter().all(|answer| answer.status == 200 && answer.id() == id));
+    assert!(
+        answers
+            .iter()
+            .all(|answer| answer.status == 200 && answer.id() == id)
+    );
     assert_eq!(caller.read(id).await.body["telemetry"]["accessCount"], 19);
     let details = details_of_writes(&kernel).await;
-    assert_eq!(details.iter().filter(|detail| *detail == "deduplicated=1").count(), 19);
+    assert_eq!(
+        details
+            .iter()
+            .filter(|detail| *detail == "deduplicated=1")
+            .count(),
+        19
+    );
 }
 
 /// Writes so many facts at once; each answer must be a 200 with an id of its own.
 async fn write_at_once(caller: &Caller, run: &str, facts: usize) -> Vec<String> {
-    let texts: Vec<String> = (0..facts).map(|at| format!("Parcel {at} of {run} is due.")).collect();
+    let texts: Vec<String> = (0..facts)
+        .map(|at| format!("Parcel {at} of {run} is due."))
+        .collect();
     let answers = join_all(texts.iter().map(|text| caller.write(text))).await;
     let ids: Vec<String> = answers
         .into_iter()
         .map(|answer| answer.expect_status(200).id().to_owned())
         .collect();
     for (id, text) in ids.iter().zip(&texts) {
-        assert_eq!(caller.read(id).await.expect_status(200).body["content"], *text);
+        assert_eq!(
+            caller.read(id).await.expect_status(200).body["content"],
+            *text
+        );
     }
     ids
 }
@@ -121,10 +167,14 @@ async fn w3_no_write_of_many_at_once_is_lost() {
     let mut ids = write_at_once(&caller, "the first run", 3).await;
     ids.extend(write_at_once(&caller, "the second run", 50).await);
     ids.sort();
-    let rows = kernel.sql("select id from memory_objects order by id").await;
+    let rows = kernel
+        .sql("select id from memory_objects order by id")
+        .await;
     let rows: Vec<String> = rows.into_iter().flatten().flatten().collect();
     assert_eq!(rows, ids);
-    let audited = kernel.sql("select memory_id from audit_log where op = 'write' order by 1").await;
+    let audited = kernel
+        .sql("select memory_id from audit_log where op = 'write' order by 1")
+        .await;
     let audited: Vec<String> = audited.into_iter().flatten().flatten().collect();
     assert_eq!(audited, ids, "one row for each write, in its transaction");
     assert_eq!(caller.stats().await.body["memories"]["current"], 53);
@@ -138,7 +188,17 @@ async fn w3_writers_in_different_namespaces_at_once_lose_nothing_either() {
     for path in ["acme", "acme/eng", "other"] {
         callers.push(kernel.key(path, "user:u", Role::Agent).await);
     }
-    let written = join_all(callers.iter().map(|caller| write_at_once(caller, "a run", 17))).await;
+    let written = join_all(
+        callers
+            .iter()
+            .map(|caller| write_at_once(caller, "a run", 17)),
+    )
+    .await;
     assert_eq!(written.concat().len(), 51);
-    assert_eq!(kernel.sql_value("select count(distinct id) from memory_objects").await, "51");
+    assert_eq!(
+        kernel
+            .sql_value("select count(distinct id) from memory_objects")
+            .await,
+        "51"
+    );
 }

@@ -46,7 +46,11 @@ impl Answer {
     /// When it is something else; shows the body.
     #[track_caller]
     pub fn expect_problem(self, status: u16, code: &str) -> Self {
-        assert_eq!(self.headers["content-type"], "application/problem+json", "{}", self.text);
+        assert_eq!(
+            self.headers["content-type"], "application/problem+json",
+            "{}",
+            self.text
+        );
         assert_eq!(self.body["code"], code, "{}", self.text);
         assert_eq!(self.body["status"], status, "{}", self.text);
         self.expect_status(status)
@@ -83,8 +87,15 @@ impl Answer {
         let results = self.body["results"].as_array();
         let results = results.unwrap_or_else(|| panic!("no results in {}", self.text));
         let text = |hit: &'_ Value| hit[field].as_str().is_some();
-        assert!(results.iter().all(text), "a result without {field} in {}", self.text);
-        results.iter().filter_map(|hit| hit[field].as_str()).collect()
+        assert!(
+            results.iter().all(text),
+            "a result without {field} in {}",
+            self.text
+        );
+        results
+            .iter()
+            .filter_map(|hit| hit[field].as_str())
+            .collect()
     }
 
     /// The id that a write stored or, if it was known already, bumped.

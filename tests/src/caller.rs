@@ -82,9 +82,9 @@ impl Caller {
     ) -> reqwest::Result<Answer> {
         let url = format!("{}{path}", self.base);
         let request = self.client.request(method, url).bearer_auth(&self.key);
-        let request = headers
-            .iter()
-            .fold(request, |request, (name, value)| request.header(*name, *value));
+        let request = headers.iter().fold(request, |request, (name, value)| {
+            request.header(*name, *value)
+        });
         Answer::read(request.body(body.into()).send().await?).await
     }
 }

@@ -85,7 +85,11 @@ impl Data {
     pub async fn let_in(&self, allowed: bool) {
         let database = self.server.as_ref().expect("data on a server");
         let Database { admin, name, .. } = database;
-        sql_at(admin, &format!("alter database {name} allow_connections {allowed}")).await;
+        sql_at(
+            admin,
+            &format!("alter database {name} allow_connections {allowed}"),
+        )
+        .await;
         if !allowed {
             let end = format!(
                 "select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'"
@@ -120,8 +124,12 @@ impl Drop for Database {
         let Self { admin, name, .. } = self;
         let sql = format!("drop database if exists {name} with (force)");
         let drop_it = || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.expect("a runtime").block_on(raw_sql_at(admin, &sql))
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build();
+            runtime
+                .expect("a runtime")
+                .block_on(raw_sql_at(admin, &sql))
         };
         // On a thread of its own: this one may be inside a runtime.
         let dropped = std::thread::scope(|scope| scope.spawn(drop_it).join());

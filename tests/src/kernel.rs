@@ -136,7 +136,10 @@ type Started = oneshot::Sender<Result<Running, StoreError>>;
 
 fn run(setup: Setup, data: &Data, started: Started, stopped: oneshot::Receiver<()>) {
     let mounted = mounted(&setup.cartridges);
-    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
     runtime.expect("a runtime").block_on(async {
         let store = match open(&setup, data).await {
             Ok(store) => Arc::new(store),
@@ -153,7 +156,12 @@ fn run(setup: Setup, data: &Data, started: Started, stopped: oneshot::Receiver<(
             drivers: mounted.drivers,
         });
         let (gate_is, handle) = (Arc::downgrade(&gate), Handle::current());
-        let running = Running { base, handle, gate: gate_is, store: weak_store };
+        let running = Running {
+            base,
+            handle,
+            gate: gate_is,
+            store: weak_store,
+        };
         drop(started.send(Ok(running)));
         attend(listener, gate, stopped).await;
     });
@@ -195,7 +203,9 @@ fn mounted(cartridges: &[(String, Vec<u8>)]) -> Mounted {
     let host = shared.host.clone();
     let drivers = Drivers::new(&host, BASELINE).expect("the baseline loads");
     for (name, component) in cartridges {
-        let cartridge = host.load(component, name).expect("the cartridge is admitted");
+        let cartridge = host
+            .load(component, name)
+            .expect("the cartridge is admitted");
         drivers.mount(Arc::new(cartridge));
     }
     let drivers = Arc::new(drivers);
@@ -242,7 +252,9 @@ impl Kernel {
             role,
             expires_at: None,
         };
-        let made = self.on_gate(async move |gate| gate.key_create(&request).await).await;
+        let made = self
+            .on_gate(async move |gate| gate.key_create(&request).await)
+            .await;
         let (key, record) = made.expect("a key");
         self.caller(key.reveal(), &record.id)
     }
@@ -269,8 +281,13 @@ impl Kernel {
     /// # Panics
     /// When it cannot be read.
     pub async fn audit(&self) -> Vec<Record> {
-        let tail = AuditTail { limit: 10_000, under: None };
-        let rows = self.on_gate(async move |gate| gate.audit_tail(&tail).await).await;
+        let tail = AuditTail {
+            limit: 10_000,
+            under: None,
+        };
+        let rows = self
+            .on_gate(async move |gate| gate.audit_tail(&tail).await)
+            .await;
         rows.expect("the audit log")
     }
 
@@ -307,7 +324,8 @@ impl Kernel {
     /// As the database says.
     pub async fn try_sql(&self, sql: impl Into<String>) -> Result<RawRows, StoreError> {
         let sql = sql.into();
-        self.on_store(async move |store| store.raw_sql(&sql).await).await
+        self.on_store(async move |store| store.raw_sql(&sql).await)
+            .await
     }
 
     /// The one value of the one row.
@@ -317,7 +335,10 @@ impl Kernel {
     pub async fn sql_value(&self, sql: impl Into<String>) -> String {
         let mut rows = self.sql(sql).await;
         let mut row = rows.pop().expect("one row");
-        assert!(rows.is_empty() && row.len() == 1, "more than one value: {row:?}, {rows:?}");
+        assert!(
+            rows.is_empty() && row.len() == 1,
+            "more than one value: {row:?}, {rows:?}"
+        );
         row.pop().flatten().expect("a value that is not null")
     }
 
@@ -336,7 +357,10 @@ impl Kernel {
         Fut: Future<Output: Send + 'static> + Send + 'static,
     {
         let gate = self.gate.upgrade().expect("a kernel that runs");
-        self.handle.spawn(work(gate)).await.expect("the work does not panic")
+        self.handle
+            .spawn(work(gate))
+            .await
+            .expect("the work does not panic")
     }
 
     /// Works with the store, on the kernel's own runtime.
@@ -349,7 +373,10 @@ impl Kernel {
         Fut: Future<Output: Send + 'static> + Send + 'static,
     {
         let store = self.store.upgrade().expect("a kernel that runs");
-        self.handle.spawn(work(store)).await.expect("the work does not panic")
+        self.handle
+            .spawn(work(store))
+            .await
+            .expect("the work does not panic")
     }
 
     /// A namespace's policy as an operator sees it.
@@ -358,14 +385,17 @@ impl Kernel {
     /// As the gate's.
     pub async fn policy_of(&self, namespace: &str) -> Result<halofy_gate::PolicyView, Refusal> {
         let namespace: Namespace = namespace.parse().expect("a namespace");
-        self.on_gate(async move |gate| gate.policy_get(&namespace).await).await
+        self.on_gate(async move |gate| gate.policy_get(&namespace).await)
+            .await
     }
 }
 
 impl Drop for Kernel {
     fn drop(&mut self) {
         drop(self.stop.take());
-        let Some(thread) = self.thread.take() else { return };
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
         let joined = thread.join();
         if !std::thread::panicking() {
             joined.expect("the kernel stops cleanly");

@@ -65,7 +65,10 @@ impl Program {
     /// Runs it to its end, with standard input.
     pub async fn run_with(&self, arguments: &[&str], input: &[u8]) -> Finished {
         let mut command = self.command(arguments);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().expect("the command starts");
         let mut stdin = child.stdin.take().expect("a pipe");
         let feed = async {
@@ -90,7 +93,13 @@ impl Finished {
     /// When it is another one; shows what was printed.
     #[track_caller]
     pub fn expect_code(self, code: i32) -> Self {
-        assert_eq!(self.code, Some(code), "stdout: {}\nstderr: {}", self.stdout, self.stderr);
+        assert_eq!(
+            self.code,
+            Some(code),
+            "stdout: {}\nstderr: {}",
+            self.stdout,
+            self.stderr
+        );
         self
     }
 

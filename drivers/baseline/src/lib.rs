@@ -9,7 +9,7 @@ use halofy_driver::{
     ScoredRef,
 };
 use halofy_retrieval::{
-    bm25_scores, cut_lane, estimate_tokens, hybrid_merge, lane_k, lexical_pool, trim_to_budget,
+    bm25_scores, estimate_tokens, hybrid_merge, lexical_pool, trim_to_budget, vector_pool,
 };
 
 /// The baseline engine.
@@ -31,8 +31,8 @@ impl Retriever for Baseline {
 #[cfg(target_family = "wasm")]
 halofy_driver::export!(Baseline);
 
-/// Ranks what `view` offers: both lanes over-fetched, min-max normalised and merged with
-/// equal weights, the answer trimmed to the token budget. Scores lie in [0, 1].
+/// Ranks what `view` offers: both lanes over-fetched, normalised and merged with equal
+/// weights, the answer trimmed to the token budget. Scores lie in [0, 1].
 ///
 /// # Errors
 /// [`PlanError::Unavailable`] when an arm of the view fails: the referee does not guess.
@@ -41,12 +41,12 @@ pub fn plan(view: &impl ScopedView, query: &Query) -> Result<Vec<ScoredRef>, Pla
     if k == 0 {
         return Ok(Vec::new());
     }
-    let near = nearest(view, &query.text, lane_k(k))?;
+    let near = nearest(view, &query.text, as_limit(vector_pool(k)))?;
     let pool = view.lexical_candidates(&query.text, as_limit(lexical_pool(k)))?;
-    let vector: Vec<_> = near.iter().map(|hit| (hit.handle, hit.score)).collect();
-    let lexical = lexical_lane(&query.text, &pool, lane_k(k));
-    let mut hits = hybrid_merge(&vector, &lexical, k);
     let contents = contents(&near, &pool);
+    let vector: Vec<_> = near.iter().map(|hit| (hit.handle, hit.score)).collect();
+    let lexical = lexical_lane(&query.text, &contents);
+    let mut hits = hybrid_merge(&vector, &lexical, k);
     let tokens =
         |(handle, _): &(Handle, f64)| contents.get(handle).map_or(0, |c| estimate_tokens(c));
     trim_to_budget(&mut hits, u64::from(query.token_budget), tokens);
@@ -57,21 +57,21 @@ pub fn plan(view: &impl ScopedView, query: &Query) -> Result<Vec<ScoredRef>, Pla
 fn nearest(
     view: &impl ScopedView,
     text: &str,
-    lane: usize,
+    limit: u32,
 ) -> Result<Vec<ScoredCandidate>, PlanError> {
     match view.embed(&[text])?.first() {
-        Some(vector) => Ok(view.vector_search(vector, as_limit(lane))?),
+        Some(vector) => Ok(view.vector_search(vector, limit)?),
         None => Err(PlanError::Unavailable(
             "the embedder gave no vector".to_owned(),
         )),
     }
 }
 
-/// The best of the pool by BM25, which takes the pool for the corpus.
-fn lexical_lane(text: &str, pool: &[Candidate], lane: usize) -> Vec<(Handle, f64)> {
-    let contents: Vec<&str> = pool.iter().map(|row| row.content.as_str()).collect();
-    let scores = bm25_scores(text, &contents);
-    cut_lane(pool.iter().map(|row| row.handle).zip(scores), lane)
+/// BM25 of every row that the view handed out, which together are taken for the corpus.
+fn lexical_lane(text: &str, contents: &BTreeMap<Handle, &str>) -> Vec<(Handle, f64)> {
+    let texts: Vec<&str> = contents.values().copied().collect();
+    let scores = bm25_scores(text, &texts);
+    contents.keys().copied().zip(scores).collect()
 }
 
 fn contents<'c>(near: &'c [ScoredCandidate], pool: &'c [Candidate]) -> BTreeMap<Handle, &'c str> {
@@ -143,7 +143,7 @@ mod tests {
                 },
                 Call::VectorSearch {
                     dimension: 256,
-                    k: 18
+                    k: 288
                 },
                 Call::LexicalCandidates { query, limit: 144 },
             ]

@@ -105,13 +105,17 @@ fn wrong_field(error: serde_path_to_error::Error<serde_json::Error>) -> Refusal 
     // The reader's position says nothing to the caller.
     let problem = text.split(" at line ").next().unwrap_or(&text).to_owned();
     let field = match quoted(&problem) {
-        Some(name) if ["missing field", "unknown field"].iter().any(|at| problem.starts_with(at)) => {
-            name.to_owned()
-        }
+        Some(name) if about_a_field(&problem) => name.to_owned(),
         _ => path,
     };
     let field = if field == "." { "body".to_owned() } else { field };
     Invalid::new(field, problem).into()
+}
+
+/// Whether the name that a problem quotes is a field's, and not a value.
+fn about_a_field(problem: &str) -> bool {
+    let beginnings = ["missing field", "unknown field", "duplicate field"];
+    beginnings.iter().any(|beginning| problem.starts_with(beginning))
 }
 
 /// The name in ``missing field `query` ``.

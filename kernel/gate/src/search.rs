@@ -227,11 +227,10 @@ impl Gate {
         namespace: &Namespace,
         query: &PlanQuery,
     ) -> Result<SearchAnswer, Refusal> {
-        let scope = Scope::of(namespace);
         let pool = halofy_retrieval::lexical_pool(query.k as usize);
         let found = self
             .store
-            .candidates_lexical(&scope, &query.text, pool, Validness::Current)
+            .candidates_lexical(namespace, &query.text, pool, Validness::Current)
             .await?;
         let scores = lexical_scores(&query.text, &found);
         let results = select(found, scores, query);
@@ -258,7 +257,7 @@ impl Gate {
             .await?;
         let mut found = self
             .store
-            .candidates_lexical(&scope, &query.text, pool, Validness::Ever)
+            .candidates_lexical(namespace, &query.text, pool, Validness::Ever)
             .await?;
         let lexical = lexical_scores(&query.text, &found);
         let merged = merge_lanes(&mut found, &lexical, near, lane);

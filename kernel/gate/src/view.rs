@@ -116,11 +116,11 @@ impl View for StoreView {
     }
 
     fn lexical_candidates(&self, query: String, limit: usize) -> ViewFuture<'_, Vec<Row>> {
-        let (store, scope) = (self.store.clone(), self.scope.clone());
+        let (store, namespace) = (self.store.clone(), self.namespace.clone());
         Box::pin(async move {
             let found = self.query(async move {
                 store
-                    .candidates_lexical(&scope, &query, limit, Validness::Current)
+                    .candidates_lexical(&namespace, &query, limit, Validness::Current)
                     .await
             });
             self.rows(found.await?)

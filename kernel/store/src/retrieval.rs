@@ -10,11 +10,17 @@ use pgvector::Vector;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
-use crate::scope::{in_scope, visible};
+use crate::scope::{in_scope, visible, visible_rows};
 use crate::{Scope, Store, StoreError};
 
-/// Up to this many visible rows are scanned exactly; more go through the index.
-const EXACT_SCAN_ROWS: i64 = 20_000;
+/// Up to this many visible rows, words are looked for row by row; in more, through
+/// the index.
+const SCANNED_ROWS: i64 = 2_000;
+/// Up to this many visible rows, distances are computed exactly; in more, through
+/// the index.
+const EXACT_ROWS: i64 = 20_000;
+/// Up to this many lexical hits are ranked by BM25 here.
+const RANKED_ROWS: usize = 2_000;
 /// More words of a query than this do not make it more telling.
 const MAX_QUERY_TERMS: usize = 64;
 
@@ -40,6 +46,17 @@ pub struct Mention {
     pub entity: Arc<str>,
 }
 
+/// How many rows a namespace sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Size {
+    /// At most 2,000.
+    Small,
+    /// At most 20,000.
+    Medium,
+    /// More.
+    Large,
+}
+
 /// Whether superseded rows count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Validness {
@@ -49,11 +66,25 @@ pub enum Validness {
     Ever,
 }
 
-macro_rules! lexical_query {
+/// Rows that share a stem with the query, whatever their number, up to a cap.
+macro_rules! lexical_hits {
+    ($rows:expr, $filter:expr) => {
+        concat!(
+            "select m.id, m.namespace, m.content, 0::float8 as score from ",
+            $rows,
+            " where ",
+            $filter,
+            " and m.lexemes @@ $2::text::tsquery limit $3"
+        )
+    };
+}
+
+/// For more rows than the kernel wants to see: weighs each by the rarity of the
+/// stems that it shares with the query, in millionths, so that sums do not depend
+/// on their order.
+macro_rules! lexical_best {
     ($filter:expr) => {
         concat!(
-            // Weighs a row by the rarity of the stems that it shares with the
-            // query, in millionths, so that sums do not depend on their order.
             "with hit as materialized (
                  select m.id, m.lexemes from memory_objects m
                   where ",
@@ -77,11 +108,12 @@ macro_rules! lexical_query {
 }
 
 macro_rules! exact_query {
-    ($filter:expr) => {
+    ($rows:expr, $filter:expr) => {
         // The sum hides the operator from the index: an exact scan.
         concat!(
-            "select m.id, m.namespace, m.content, 1 - (m.embedding <=> $2) as score
-               from memory_objects m where ",
+            "select m.id, m.namespace, m.content, 1 - (m.embedding <=> $2) as score from ",
+            $rows,
+            " where ",
             $filter,
             " order by (m.embedding <=> $2) + 0, m.id limit $3"
         )
@@ -100,8 +132,8 @@ impl Store {
     ) -> Result<Vec<Candidate>, StoreError> {
         let rows = sqlx::query(concat!(
             "select m.id, m.namespace, m.content, 0::float8 as score
-               from memory_objects m where ",
-            visible!(),
+               from ",
+            visible_rows!(),
             " order by m.id desc limit $2"
         ))
         .bind(scope.namespaces())
@@ -112,13 +144,14 @@ impl Store {
     }
 
     /// The rows that share a stem with `query`, chosen from the whole scope: the
-    /// most telling first, by the summed rarity of the shared stems, then by id.
+    /// most telling first, then by id. Up to 2,000 such rows are ranked by BM25;
+    /// among more, the 2,000 are chosen by the summed rarity of the shared stems.
     ///
     /// # Errors
     /// See [`StoreError`].
     pub async fn candidates_lexical(
         &self,
-        scope: &Scope,
+        namespace: &Namespace,
         query: &str,
         limit: usize,
         validness: Validness,
@@ -127,16 +160,52 @@ impl Store {
         if stems.is_empty() {
             return Ok(Vec::new());
         }
+        let scope = Scope::of(namespace);
         let any_stem = stems.join(" | ");
+        let mut found = self.lexical_hits(namespace, &scope, &any_stem, validness).await?;
+        if found.len() > RANKED_ROWS {
+            found = self.lexical_best(&scope, any_stem, stems, validness).await?;
+        }
+        Ok(most_telling(query, found, limit))
+    }
+
+    async fn lexical_hits(
+        &self,
+        namespace: &Namespace,
+        scope: &Scope,
+        any_stem: &str,
+        validness: Validness,
+    ) -> Result<Vec<Candidate>, StoreError> {
+        let sql = match (validness, self.size_of(namespace, scope).await?) {
+            (Validness::Current, Size::Small) => lexical_hits!(visible_rows!(), "true"),
+            (Validness::Current, _) => lexical_hits!("memory_objects m", visible!()),
+            (Validness::Ever, _) => lexical_hits!("memory_objects m", in_scope!()),
+        };
+        let rows = sqlx::query(sql)
+            .bind(scope.namespaces())
+            .bind(any_stem)
+            .bind(as_limit(RANKED_ROWS + 1))
+            .fetch_all(self.pool())
+            .await?;
+        rows.iter().map(read_candidate).collect()
+    }
+
+    async fn lexical_best(
+        &self,
+        scope: &Scope,
+        any_stem: String,
+        stems: Vec<String>,
+        validness: Validness,
+    ) -> Result<Vec<Candidate>, StoreError> {
         let sql = match validness {
-            Validness::Current => lexical_query!(visible!()),
-            Validness::Ever => lexical_query!(in_scope!()),
+            Validness::Current => lexical_best!(visible!()),
+            Validness::Ever => lexical_best!(in_scope!()),
         };
         let rows = sqlx::query(sql)
             .bind(scope.namespaces())
             .bind(any_stem)
             .bind(stems)
-            .bind(as_limit(limit))
+            .bind(as_limit(RANKED_ROWS))
             .fetch_all(self.pool())
             .await?;
         rows.iter().map(read_candidate).collect()
@@ -159,15 +228,15 @@ impl Store {
         let scope = Scope::of(namespace);
         let vector = Vector::from(embedding.to_vec());
         if validness == Validness::Ever {
-            return self.nearest(exact_query!(in_scope!()), &scope, &vector, k).await;
+            return self.nearest(exact_query!("memory_objects m", in_scope!()), &scope, &vector, k).await;
         }
-        if self.is_large(namespace, &scope).await? {
+        if self.size_of(namespace, &scope).await? == Size::Large {
             let found = self.nearest(INDEXED, &scope, &vector, k).await?;
             if found.len() >= k {
                 return Ok(found);
             }
         }
-        self.nearest(exact_query!(visible!()), &scope, &vector, k).await
+        self.nearest(exact_query!(visible_rows!(), "true"), &scope, &vector, k).await
     }
 
     /// The nearest concepts of the cold tier.
@@ -206,24 +275,40 @@ impl Store {
         rows.iter().map(read_candidate).collect()
     }
 
-    async fn is_large(&self, namespace: &Namespace, scope: &Scope) -> Result<bool, StoreError> {
-        if let Some(large) = self.large_scopes.get(namespace) {
-            return Ok(large);
+    /// How much a namespace sees. Only chooses a plan: a stale answer costs time,
+    /// never a row.
+    async fn size_of(&self, namespace: &Namespace, scope: &Scope) -> Result<Size, StoreError> {
+        if let Some(size) = self.sizes.get(namespace) {
+            return Ok(size);
         }
         let row = sqlx::query(concat!(
-            "select count(*) > $2 as large from (
-                 select 1 from memory_objects m where ",
-            visible!(),
-            " limit $2 + 1) seen"
+            "select count(*) as seen from (
+                 select 1 from ",
+            visible_rows!(),
+            " limit $2) seen"
         ))
         .bind(scope.namespaces())
-        .bind(EXACT_SCAN_ROWS)
+        .bind(EXACT_ROWS + 1)
         .fetch_one(self.pool())
         .await?;
-        let large = row.try_get("large")?;
-        self.large_scopes.insert(namespace.clone(), large);
-        Ok(large)
+        let size = match row.try_get::<i64, _>("seen")? {
+            seen if seen <= SCANNED_ROWS => Size::Small,
+            seen if seen <= EXACT_ROWS => Size::Medium,
+            _ => Size::Large,
+        };
+        self.sizes.insert(namespace.clone(), size);
+        Ok(size)
     }
+}
+
+/// Ranks hits by BM25, which takes them for the corpus.
+fn most_telling(query: &str, found: Vec<Candidate>, limit: usize) -> Vec<Candidate> {
+    let texts: Vec<&str> = found.iter().map(|row| &*row.content).collect();
+    let scores = halofy_retrieval::bm25_scores(query, &texts);
+    let mut scored: Vec<(f64, Candidate)> = scores.into_iter().zip(found).collect();
+    scored.sort_unstable_by(|(x, a), (y, b)| y.total_cmp(x).then_with(|| a.id.cmp(&b.id)));
+    scored.truncate(limit);
+    scored.into_iter().map(|(_, row)| row).collect()
 }
 
 /// The index returns rows by distance; the outer sort settles ties.

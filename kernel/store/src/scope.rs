@@ -1,6 +1,6 @@
 //! Which rows a statement may touch: the visibility predicate, written once.
 //!
-//! Invariant: every read of memories goes through [`visible!`] or
+//! Invariant: every read of memories goes through [`visible!`], [`visible_rows!`] or
 //! [`in_scope!`] with a [`Scope`] bound as `$1`. No other file of this crate
 //! compares a namespace with a pattern.
 
@@ -38,6 +38,19 @@ macro_rules! visible {
     };
 }
 
+/// The rows that [`visible!`] admits, as `m`, read namespace by namespace through
+/// the index. To be used where the scope is small: a plan that is made without
+/// knowing `$1` takes `any($1)` for most of the table.
+macro_rules! visible_rows {
+    () => {
+        "unnest($1::text[]) as scope (namespace) cross join lateral (
+             select * from memory_objects inner_m
+              where inner_m.namespace = scope.namespace
+                and inner_m.status = 'active' and inner_m.t_valid_to is null
+             offset 0) m"
+    };
+}
+
 /// A subtree, for operators: the namespace `$1`, and what lies below it by the
 /// pattern `$2` of [`subtree_pattern`].
 macro_rules! in_subtree {
@@ -46,7 +59,7 @@ macro_rules! in_subtree {
     };
 }
 
-pub(crate) use {in_scope, in_subtree, visible};
+pub(crate) use {in_scope, in_subtree, visible, visible_rows};
 
 /// The pattern that matches what lies below a namespace, and not the namespace
 /// itself: its literal, escaped, and `/%`.

@@ -1,6 +1,7 @@
 //! Opening and closing: connections, migrations, the vector space.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use halofy_core::Namespace;
@@ -9,9 +10,12 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Executor, Row};
 
 use crate::embedded::Embedded;
+use crate::retrieval::Size;
 use crate::{Location, StoreConfig, StoreError, VectorSpace};
 
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Rows after which the planner's figures are renewed.
+const ANALYSE_AFTER: u64 = 1_000;
 /// Larger vectors do not fit a page beside a memory and go out of line.
 const MAX_INLINE_DIMENSION: usize = 1_000;
 /// The most dimensions that an HNSW index of `vector` takes.
@@ -22,9 +26,9 @@ pub struct Store {
     pool: PgPool,
     embedded: Option<Embedded>,
     space: VectorSpace,
-    /// Whether a namespace sees more rows than an exact scan should read. Only
-    /// chooses a plan: a stale entry costs time, never an answer.
-    pub(crate) large_scopes: Cache<Namespace, bool>,
+    pub(crate) sizes: Cache<Namespace, Size>,
+    /// Rows written since the planner was last told about them.
+    pub(crate) unanalysed: AtomicU64,
 }
 
 impl Store {
@@ -48,7 +52,7 @@ impl Store {
             .run(&pool)
             .await
             .map_err(|error| StoreError::Migration(error.to_string()))?;
-        let large_scopes = Cache::builder()
+        let sizes = Cache::builder()
             .max_capacity(10_000)
             .time_to_live(Duration::from_secs(10))
             .build();
@@ -56,7 +60,8 @@ impl Store {
             pool,
             embedded,
             space,
-            large_scopes,
+            sizes,
+            unanalysed: AtomicU64::new(0),
         };
         store.fix_vector_space().await?;
         store.sync().await?;
@@ -93,17 +98,23 @@ impl Store {
         }
     }
 
-    /// Work that waits for a quiet moment: the embedded database checkpoints when
-    /// enough log was written. Call it now and then.
+    /// What a server does by itself, and the embedded database is told to do: a
+    /// checkpoint when enough log was written, fresh figures for the planner when
+    /// enough rows were. Call it now and then.
     ///
     /// # Errors
     /// See [`StoreError`]; nothing is lost, a later call does it.
     pub async fn maintain(&self) -> Result<(), StoreError> {
-        if let Some(embedded) = &self.embedded
-            && embedded.checkpoint_due()
-        {
+        let Some(embedded) = &self.embedded else {
+            return Ok(());
+        };
+        if embedded.checkpoint_due() {
             let mut connection = self.pool.acquire().await?;
             embedded.checkpoint(&mut connection).await?;
+        }
+        if self.unanalysed.load(Ordering::Relaxed) >= ANALYSE_AFTER {
+            self.unanalysed.store(0, Ordering::Relaxed);
+            sqlx::query("analyze memory_objects").execute(&self.pool).await?;
         }
         Ok(())
     }
@@ -174,6 +185,13 @@ async fn configure(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
         "set statement_timeout = '30s'",
         "set hnsw.iterative_scan = 'strict_order'",
         "set hnsw.ef_search = 200",
+        // A scan that gives up early answers with rows that are not the nearest, and
+        // says nothing: it must get past a crowd of rows that the caller cannot see.
+        "set hnsw.max_scan_tuples = 1000000",
+        "set hnsw.scan_mem_multiplier = 16",
+        // Which plan fits how many rows is decided in `retrieval.rs`; planning anew
+        // for each call costs as much as the call.
+        "set plan_cache_mode = 'force_generic_plan'",
         // Such short statements never earn back a compilation.
         "set jit = off",
     ] {

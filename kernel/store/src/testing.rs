@@ -50,6 +50,8 @@ fn read_text(row: &PgRow, at: usize) -> Result<Option<String>, StoreError> {
     if value.is_null() {
         return Ok(None);
     }
-    let text = value.as_str().map_err(|error| StoreError::Corrupt(error.to_string()))?;
+    let text = value
+        .as_str()
+        .map_err(|error| StoreError::Corrupt(error.to_string()))?;
     Ok(Some(text.to_owned()))
 }

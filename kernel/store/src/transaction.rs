@@ -1,5 +1,7 @@
 //! One transaction, with the methods of the modules that write in it.
 
+use std::sync::atomic::Ordering;
+
 use sqlx::{PgConnection, Postgres};
 
 use crate::{Store, StoreError};
@@ -34,6 +36,7 @@ impl Transaction<'_> {
     /// nothing was stored otherwise.
     pub async fn commit(self) -> Result<(), StoreError> {
         self.inner.commit().await?;
+        self.store.unanalysed.fetch_add(1, Ordering::Relaxed);
         self.store.sync().await
     }
 

@@ -1,7 +1,7 @@
 //! Merging the vector lane and the lexical lane into one ranking. Refs are whatever the
 //! caller ranks by; only their order matters, as the last tie-break.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::normalize::min_max;
 
@@ -9,6 +9,10 @@ use crate::normalize::min_max;
 pub const VECTOR_WEIGHT: f64 = 0.5;
 /// What the lexical lane weighs in [`hybrid_merge`].
 pub const LEXICAL_WEIGHT: f64 = 0.5;
+/// The least that a cosine can be, and what the vector lane is normalised from.
+pub const COSINE_FLOOR: f64 = -1.0;
+/// The least that a BM25 score can be, and what the lexical lane is normalised from.
+pub const BM25_FLOOR: f64 = 0.0;
 
 /// How many hits to fetch in each lane for an answer of `k`: max(2k, 10).
 #[must_use]
@@ -24,6 +28,13 @@ pub const fn lexical_pool(k: usize) -> usize {
     if pool > 128 { pool } else { 128 }
 }
 
+/// How many rows to give cosines for an answer of `k`: 2 · [`lexical_pool`]. The wider it
+/// is, the fewer refs of the lexical lane are without a cosine.
+#[must_use]
+pub const fn vector_pool(k: usize) -> usize {
+    lexical_pool(k).saturating_mul(2)
+}
+
 /// The `lane` best of what scored above zero: score descending, then ref ascending.
 #[must_use]
 pub fn cut_lane<R: Ord>(scored: impl IntoIterator<Item = (R, f64)>, lane: usize) -> Vec<(R, f64)> {
@@ -31,24 +42,44 @@ pub fn cut_lane<R: Ord>(scored: impl IntoIterator<Item = (R, f64)>, lane: usize)
     top(positive.collect(), lane)
 }
 
-/// Merges two lanes of raw scores with equal weights: each lane min-max normalised, one
-/// entry a ref, score descending, then ref ascending, at most `k`.
+/// Merges the cosines of the nearest with BM25 scores, half and half: one entry a ref,
+/// score in [0, 1] descending, then ref ascending, at most `k`.
+///
+/// Each lane is min-max normalised from the least that its measure can be to the best that
+/// was found. From the least that was found, the spread of a handful of near equals would
+/// be blown up to weigh as much as all that separates the best BM25 from nothing.
+///
+/// A ref that the vector lane lacks counts as the farthest in it: a nearest-neighbour
+/// search leaves out what is no nearer. One that the lexical lane lacks counts 0. A ref
+/// repeated within a lane counts its best score.
 #[must_use]
 pub fn hybrid_merge<R: Ord + Clone>(
     vector: &[(R, f64)],
     lexical: &[(R, f64)],
     k: usize,
 ) -> Vec<(R, f64)> {
-    weighted_merge(&[(VECTOR_WEIGHT, vector), (LEXICAL_WEIGHT, lexical)], k)
+    let near = best_of_each(vector, Some(COSINE_FLOOR));
+    let words = best_of_each(lexical, Some(BM25_FLOOR));
+    let farthest = near.values().copied().fold(1.0, f64::min);
+    let beyond = if near.is_empty() { 0.0 } else { farthest };
+    let score = |found: &R| {
+        let cosine = near.get(found).copied().unwrap_or(beyond);
+        let bm25 = words.get(found).copied().unwrap_or(0.0);
+        VECTOR_WEIGHT * cosine + LEXICAL_WEIGHT * bm25
+    };
+    let found: BTreeSet<&R> = near.keys().chain(words.keys()).copied().collect();
+    let scored = found.into_iter().map(|found| (found.clone(), score(found)));
+    top(scored.collect(), k)
 }
 
-/// Merges any number of weighted lanes as [`hybrid_merge`] does. A lane in which a ref
-/// is missing adds nothing to it; one in which it is repeated counts its best score.
+/// Merges any number of weighted lanes whose measures are not known: each min-max
+/// normalised from the least that was found, in the order of [`hybrid_merge`]. A lane in
+/// which a ref is missing adds nothing to it; one in which it is repeated counts its best.
 #[must_use]
 pub fn weighted_merge<R: Ord + Clone>(lanes: &[(f64, &[(R, f64)])], k: usize) -> Vec<(R, f64)> {
     let mut merged: BTreeMap<&R, f64> = BTreeMap::new();
     for (weight, lane) in lanes {
-        for (found, score) in best_of_each(lane) {
+        for (found, score) in best_of_each(lane, None) {
             *merged.entry(found).or_default() += weight * score;
         }
     }
@@ -68,8 +99,9 @@ pub fn absolute_score(cosine: f64, bm25: f64) -> f64 {
     0.6 * cosine + 0.4 * (bm25 / (bm25 + 1.0))
 }
 
-fn best_of_each<R: Ord>(lane: &[(R, f64)]) -> BTreeMap<&R, f64> {
-    let scores: Vec<f64> = lane.iter().map(|(_, score)| *score).collect();
+/// The lane normalised, from `floor` if there is one, else from the least in it.
+fn best_of_each<R: Ord>(lane: &[(R, f64)], floor: Option<f64>) -> BTreeMap<&R, f64> {
+    let scores: Vec<f64> = lane.iter().map(|(_, score)| *score).chain(floor).collect();
     let mut best = BTreeMap::new();
     for ((found, _), score) in lane.iter().zip(min_max(&scores)) {
         let entry = best.entry(found).or_insert(score);
@@ -97,6 +129,7 @@ mod tests {
             [lexical_pool(1), lexical_pool(10), lexical_pool(100)],
             [128, 160, 1600]
         );
+        assert_eq!([vector_pool(1), vector_pool(10)], [256, 320]);
     }
 
     #[test]
@@ -105,8 +138,34 @@ mod tests {
         let lexical = [("b", 7.0), ("d", 2.0)];
         let merged = hybrid_merge(&vector, &lexical, 10);
         let order: Vec<_> = merged.iter().map(|(found, _)| *found).collect();
-        assert_eq!(order, ["b", "a", "c", "d"]);
+        assert_eq!(order, ["b", "a", "d", "c"]);
         assert_eq!(merged[1].1, 0.5);
+    }
+
+    #[test]
+    fn a_small_spread_of_cosines_stays_small() {
+        let vector = [("a", 0.51), ("b", 0.5), ("c", 0.49)];
+        let lexical = [("b", 4.0), ("c", 5.0)];
+        let merged = hybrid_merge(&vector, &lexical, 10);
+        let order: Vec<_> = merged.iter().map(|(found, _)| *found).collect();
+        assert_eq!(order, ["c", "b", "a"]);
+    }
+
+    #[test]
+    fn what_the_vector_lane_lacks_counts_as_its_farthest() {
+        let vector = [("a", 1.0), ("b", 0.0)];
+        let merged = hybrid_merge(&vector, &[("c", 3.0), ("d", 0.0)], 10);
+        assert_eq!(merged, [("c", 0.75), ("a", 0.5), ("b", 0.25), ("d", 0.25)]);
+        let words_only = hybrid_merge(&[], &[("c", 3.0), ("d", 0.0)], 10);
+        assert_eq!(words_only, [("c", 0.5), ("d", 0.0)]);
+    }
+
+    #[test]
+    fn lanes_of_unknown_measure_are_normalised_from_their_least() {
+        let first = [("a", 9.0), ("b", 8.0), ("c", 7.0)];
+        let second = [("d", 5.0), ("b", 1.0)];
+        let merged = weighted_merge(&[(1.0, &first), (0.25, &second)], 3);
+        assert_eq!(merged, [("a", 1.0), ("b", 0.5), ("d", 0.25)]);
     }
 
     #[test]

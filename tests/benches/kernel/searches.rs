@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use halofy_audit::{Detail, Event, Outcome};
 use halofy_core::Namespace;
-use halofy_store::{Scope, Store, Validness};
+use halofy_store::{Store, Validness};
 use halofy_tests::{Data, Kernel, Role, Setup};
 use serde_json::json;
 use time::OffsetDateTime;
@@ -132,12 +132,11 @@ struct BareClient {
 impl Work for BareClient {
     async fn once(&mut self, turn: usize) {
         let asked = &self.asked[turn % self.asked.len()];
-        let scope = Scope::of(&asked.namespace);
         let lane = halofy_retrieval::lane_k(K);
         let near = self.store.candidates_nearest(&asked.namespace, &asked.vector, lane, Validness::Current);
         near.await.expect("rows");
         let pool = halofy_retrieval::lexical_pool(K);
-        let lexical = self.store.candidates_lexical(&scope, &asked.question, pool, Validness::Current);
+        let lexical = self.store.candidates_lexical(&asked.namespace, &asked.question, pool, Validness::Current);
         lexical.await.expect("rows");
         self.store.audit_append(&[row()]).await.expect("a row");
     }

@@ -21,7 +21,14 @@ struct Family {
 async fn family() -> Family {
     let kernel = Kernel::start().await;
     let mut alice = None;
-    for path in ["acme", "acme/alice", "acme/alice/kid", "acme/bob", "acme/alic", "other"] {
+    for path in [
+        "acme",
+        "acme/alice",
+        "acme/alice/kid",
+        "acme/bob",
+        "acme/alic",
+        "other",
+    ] {
         let caller = kernel.key(path, "user:u", Role::Agent).await;
         let fact = format!("Zebulon sails to {CANARY} with the crew of {path}.");
         caller.write(&fact).await.expect_status(200);
@@ -78,31 +85,51 @@ fn owners_of(found: &[Candidate]) -> Vec<&str> {
 
 #[tokio::test]
 async fn n4_search_shows_the_callers_own_and_its_parents_rows_in_both_lanes() {
-    let Family { alice, .. } = family().await;
-    for query in [CANARY, "Zebulon sails", "the crew of acme/bob", "Old zanzibar of bob."] {
+    let Family {
+        kernel: _runs,
+        alice,
+    } = family().await;
+    for query in [
+        CANARY,
+        "Zebulon sails",
+        "the crew of acme/bob",
+        "Old zanzibar of bob.",
+    ] {
         for valid_only in [true, false] {
             let body = json!({ "query": query, "k": 100, "validOnly": valid_only });
             let found = alice.call("search", body).await.expect_status(200);
             let seen = owners(found.of_results("namespace"));
-            let fits = seen.iter().all(|owner| ["acme", "acme/alice"].contains(owner));
+            let fits = seen
+                .iter()
+                .all(|owner| ["acme", "acme/alice"].contains(owner));
             assert!(fits, "{query}, validOnly {valid_only}: {}", found.text);
         }
     }
     let body = json!({ "query": CANARY, "k": 100, "validOnly": false });
     let found = alice.call("search", body).await;
-    assert_eq!(owners(found.of_results("namespace")), ["acme", "acme/alice"]);
+    assert_eq!(
+        owners(found.of_results("namespace")),
+        ["acme", "acme/alice"]
+    );
     let stats = alice.stats().await.expect_status(200);
-    assert_eq!(stats.body["memories"], json!({ "current": 2, "superseded": 0 }));
+    assert_eq!(
+        stats.body["memories"],
+        json!({ "current": 2, "superseded": 0 })
+    );
 }
 
 #[tokio::test]
 async fn n4_the_lexical_and_the_newest_arm_keep_to_the_scope() {
     let Family { kernel, .. } = family().await;
     let work = async |store: Arc<Store>| {
-        let scope = alice_scope();
-        let current = store.candidates_lexical(&scope, CANARY, 100, Validness::Current).await;
-        let ever = store.candidates_lexical(&scope, CANARY, 100, Validness::Ever).await;
-        let newest = store.candidates_newest(&scope, 100).await;
+        let caller = super::namespace("acme/alice");
+        let current = store
+            .candidates_lexical(&caller, CANARY, 100, Validness::Current)
+            .await;
+        let ever = store
+            .candidates_lexical(&caller, CANARY, 100, Validness::Ever)
+            .await;
+        let newest = store.candidates_newest(&alice_scope(), 100).await;
         [current, ever, newest]
     };
     for arm in kernel.on_store(work).await {
@@ -116,8 +143,12 @@ async fn n4_the_vector_and_the_concept_arm_keep_to_the_scope() {
     let work = async |store: Arc<Store>| {
         let caller = super::namespace("acme/alice");
         let vector = hash_embed(CANARY, DIMENSION);
-        let current = store.candidates_nearest(&caller, &vector, 100, Validness::Current).await;
-        let ever = store.candidates_nearest(&caller, &vector, 100, Validness::Ever).await;
+        let current = store
+            .candidates_nearest(&caller, &vector, 100, Validness::Current)
+            .await;
+        let ever = store
+            .candidates_nearest(&caller, &vector, 100, Validness::Ever)
+            .await;
         let concepts = store.concepts_nearest(&alice_scope(), &vector, 100).await;
         (current, ever, concepts)
     };
@@ -129,7 +160,9 @@ async fn n4_the_vector_and_the_concept_arm_keep_to_the_scope() {
 
 async fn mentions(kernel: &Kernel, mention: &'static str, second_hop: bool) -> Vec<Mention> {
     let work = async move |store: Arc<Store>| {
-        store.entity_facts(&alice_scope(), mention, second_hop, 100).await
+        store
+            .entity_facts(&alice_scope(), mention, second_hop, 100)
+            .await
     };
     kernel.on_store(work).await.expect("mentions")
 }
@@ -139,7 +172,10 @@ async fn n4_the_entity_arm_keeps_to_the_scope_in_registry_and_rows() {
     let Family { kernel, .. } = family().await;
     for second_hop in [false, true] {
         let found = mentions(&kernel, "zebulon", second_hop).await;
-        assert!(found.is_empty(), "the registry of bob is not alice's: {found:?}");
+        assert!(
+            found.is_empty(),
+            "the registry of bob is not alice's: {found:?}"
+        );
     }
     kernel
         .sql(
@@ -153,7 +189,10 @@ async fn n4_the_entity_arm_keeps_to_the_scope_in_registry_and_rows() {
         assert_eq!(whose, ["acme", "acme/alice"]);
     }
     let by_alias = mentions(&kernel, CANARY, true).await;
-    assert!(by_alias.is_empty(), "an alias that only bob gave: {by_alias:?}");
+    assert!(
+        by_alias.is_empty(),
+        "an alias that only bob gave: {by_alias:?}"
+    );
 }
 
 #[tokio::test]

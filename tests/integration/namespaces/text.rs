@@ -11,8 +11,15 @@ use reqwest::Method;
 const MIB: usize = 1024 * 1024;
 /// What only a database, or the kernel's own code, would say.
 const NOT_FOR_CALLERS: [&str; 9] = [
-    "select ", "insert ", "postgres", "sqlx", "memory_objects", "constraint", "byte sequence",
-    "syntax error", "panicked",
+    "select ",
+    "insert ",
+    "postgres",
+    "sqlx",
+    "memory_objects",
+    "constraint",
+    "byte sequence",
+    "syntax error",
+    "panicked",
 ];
 
 fn expect_no_sql(answer: &Answer) {
@@ -26,15 +33,29 @@ fn expect_no_sql(answer: &Answer) {
 /// (`None` for the field itself).
 fn bad_strings() -> Vec<(String, Option<&'static str>)> {
     let long = format!("\"{}\"", "x".repeat(MIB));
-    let own = [r#""""#, r#""   ""#, r#""\u0000""#, r#""a\u0000b""#, r#""\n\t""#, &long];
+    let own = [
+        r#""""#,
+        r#""   ""#,
+        r#""\u0000""#,
+        r#""a\u0000b""#,
+        r#""\n\t""#,
+        &long,
+    ];
     let own = own.map(|text| (text.to_owned(), None));
-    let surrogates = [r#""\ud800""#, r#""a\udfffb""#, r#""\ud800\ud800""#, r#""\udc00\ud800""#];
+    let surrogates = [
+        r#""\ud800""#,
+        r#""a\udfffb""#,
+        r#""\ud800\ud800""#,
+        r#""\udc00\ud800""#,
+    ];
     let surrogates = surrogates.map(|text| (text.to_owned(), Some("body")));
     own.into_iter().chain(surrogates).collect()
 }
 
 async fn send(caller: &Caller, op: &str, body: impl Into<Vec<u8>>) -> Answer {
-    let answer = caller.raw(Method::POST, &format!("/v1/mem/{op}"), &[], body).await;
+    let answer = caller
+        .raw(Method::POST, &format!("/v1/mem/{op}"), &[], body)
+        .await;
     expect_no_sql(&answer);
     answer
 }
@@ -46,13 +67,26 @@ async fn n10_a_text_that_cannot_be_is_a_422_that_names_its_field() {
     for (op, field) in [("write", "content"), ("search", "query"), ("read", "id")] {
         for (text, place) in bad_strings() {
             let body = format!("{{\"{field}\":{text}}}");
-            send(&caller, op, body).await.expect_invalid(place.unwrap_or(field));
+            send(&caller, op, body)
+                .await
+                .expect_invalid(place.unwrap_or(field));
         }
     }
-    for id in ["x", "' or 1=1 --", "01arz3ndektsv4rrffq69g5fav", "../../etc", "8ZZZZZZZZZZZZZZZZZZZZZZZZZ"] {
+    for id in [
+        "x",
+        "' or 1=1 --",
+        "01arz3ndektsv4rrffq69g5fav",
+        "../../etc",
+        "8ZZZZZZZZZZZZZZZZZZZZZZZZZ",
+    ] {
         caller.read(id).await.expect_invalid("id");
     }
-    assert_eq!(kernel.sql_value("select count(*) from memory_objects").await, "0");
+    assert_eq!(
+        kernel
+            .sql_value("select count(*) from memory_objects")
+            .await,
+        "0"
+    );
 }
 
 #[tokio::test]
@@ -73,7 +107,12 @@ async fn n10_metadata_that_cannot_be_stored_is_a_422() {
         let body = format!(r#"{{"content":"The tram is late.","metadata":{metadata}}}"#);
         send(&caller, "write", body).await.expect_invalid(field);
     }
-    assert_eq!(kernel.sql_value("select count(*) from memory_objects").await, "0");
+    assert_eq!(
+        kernel
+            .sql_value("select count(*) from memory_objects")
+            .await,
+        "0"
+    );
 }
 
 #[tokio::test]
@@ -91,7 +130,12 @@ async fn n10_metadata_that_only_looks_odd_is_kept_as_it_is() {
     {
         let content = format!("Platform {at} is closed.");
         let body = serde_json::json!({ "content": content, "metadata": metadata });
-        let id = caller.call("write", body).await.expect_status(200).id().to_owned();
+        let id = caller
+            .call("write", body)
+            .await
+            .expect_status(200)
+            .id()
+            .to_owned();
         assert_eq!(caller.read(&id).await.body["metadata"], metadata);
     }
 }
@@ -100,7 +144,12 @@ async fn n10_metadata_that_only_looks_odd_is_kept_as_it_is() {
 async fn n10_bytes_that_are_no_unicode_are_no_server_error() {
     let kernel = Kernel::start().await;
     let caller = kernel.key("acme", "user:u", Role::Agent).await;
-    for bytes in [&b"\xff"[..], b"\xc3\x28", b"\xed\xa0\x80", b"\xf5\x80\x80\x80"] {
+    for bytes in [
+        &b"\xff"[..],
+        b"\xc3\x28",
+        b"\xed\xa0\x80",
+        b"\xf5\x80\x80\x80",
+    ] {
         for (op, field) in [("write", "content"), ("search", "query"), ("read", "id")] {
             let body = [&b"{\""[..], field.as_bytes(), b"\":\"a", bytes, b"\"}"].concat();
             send(&caller, op, body).await.expect_invalid("body");
@@ -131,9 +180,15 @@ async fn n10_the_command_refuses_with_the_same_words_as_http() {
             _ => (text, ""),
         };
         let arguments = [&[op][..], &at, &[argument]].concat();
-        let run = crate::halofy().run_with(&arguments, input.as_bytes()).await.expect_code(1);
+        let run = crate::halofy()
+            .run_with(&arguments, input.as_bytes())
+            .await
+            .expect_code(1);
         let detail = over_http.body["detail"].as_str().expect("a detail");
-        let said = format!("error: {}: {detail}", over_http.body["title"].as_str().expect("a title"));
+        let said = format!(
+            "error: {}: {detail}",
+            over_http.body["title"].as_str().expect("a title")
+        );
         assert_eq!(run.stderr.trim_end(), said);
         assert_eq!(run.stdout, "");
     }
@@ -144,7 +199,19 @@ async fn n10_a_key_is_not_made_for_a_name_that_cannot_be() {
     let kernel = Kernel::start().await;
     let before = kernel.audit().await.len();
     let long = "x".repeat(MIB);
-    for path in ["", "a\0b", "\0", "a b", "a/", "/a", "a//b", "a/..", "a\u{200b}", "a\n", &long] {
+    for path in [
+        "",
+        "a\0b",
+        "\0",
+        "a b",
+        "a/",
+        "/a",
+        "a//b",
+        "a/..",
+        "a\u{200b}",
+        "a\n",
+        &long,
+    ] {
         for (namespace, actor, field) in [(path, "user:u", "namespace"), ("acme", path, "actor")] {
             // An actor is a name, no path.
             if field == "actor" && ["a/", "/a", "a//b", "a/..", "a\u{200b}"].contains(&path) {
@@ -158,7 +225,10 @@ async fn n10_a_key_is_not_made_for_a_name_that_cannot_be() {
             };
             let made = kernel.on_gate(async move |gate| Target::local(gate).command(&create).await);
             let error = made.await.expect_err("no key").to_string();
-            assert!(error.starts_with(&format!("A field is not valid: {field}: ")), "{error}");
+            assert!(
+                error.starts_with(&format!("A field is not valid: {field}: ")),
+                "{error}"
+            );
         }
     }
     assert_eq!(kernel.sql_value("select count(*) from api_keys").await, "0");
@@ -169,11 +239,21 @@ async fn n10_a_key_is_not_made_for_a_name_that_cannot_be() {
 async fn n10_the_command_makes_no_key_for_a_name_that_cannot_be() {
     let data = halofy_tests::Data::fresh().await;
     let program = crate::halofy().on(&data);
-    for (path, problem) in [("", "is empty"), ("a//b", "empty segment"), ("a b", "white space")] {
-        let run = program.run(&["keys", "create", "--namespace", path, "--actor", "user:u"]).await;
+    for (path, problem) in [
+        ("", "is empty"),
+        ("a//b", "empty segment"),
+        ("a b", "white space"),
+    ] {
+        let run = program
+            .run(&["keys", "create", "--namespace", path, "--actor", "user:u"])
+            .await;
         let run = run.expect_code(1);
         let expected = "error: A field is not valid: namespace: ";
-        assert!(run.stderr.contains(expected) && run.stderr.contains(problem), "{}", run.stderr);
+        assert!(
+            run.stderr.contains(expected) && run.stderr.contains(problem),
+            "{}",
+            run.stderr
+        );
         assert_eq!(run.stdout, "");
     }
 }
@@ -181,7 +261,12 @@ async fn n10_the_command_makes_no_key_for_a_name_that_cannot_be() {
 /// Any text, and texts of the characters that break things.
 fn any_text() -> impl Strategy<Value = String> {
     let nasty = "[\u{0}-\u{20}'\"\\\\%_;|&!<>:*(){}\\[\\]\u{7f}-\u{a0}\u{200b}\u{202e}\u{feff}\u{fffd}a-c]{1,40}";
-    prop_oneof![any::<String>(), "\\PC{1,60}", nasty, "[\u{1f300}-\u{1faff}a]{1,30}"]
+    prop_oneof![
+        any::<String>(),
+        "\\PC{1,60}",
+        nasty,
+        "[\u{1f300}-\u{1faff}a]{1,30}"
+    ]
 }
 
 #[test]
