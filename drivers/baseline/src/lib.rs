@@ -8,9 +8,7 @@ use halofy_driver::{
     Candidate, Capabilities, Handle, PlanError, Query, Retriever, ScopedView, ScoredCandidate,
     ScoredRef,
 };
-use halofy_retrieval::{
-    bm25_scores, estimate_tokens, hybrid_merge, lexical_pool, trim_to_budget, vector_pool,
-};
+use halofy_retrieval::{bm25_scores, estimate_tokens, hybrid_merge, pool_size, trim_to_budget};
 
 /// The baseline engine.
 #[derive(Debug)]
@@ -41,8 +39,9 @@ pub fn plan(view: &impl ScopedView, query: &Query) -> Result<Vec<ScoredRef>, Pla
     if k == 0 {
         return Ok(Vec::new());
     }
-    let near = nearest(view, &query.text, as_limit(vector_pool(k)))?;
-    let pool = view.lexical_candidates(&query.text, as_limit(lexical_pool(k)))?;
+    let limit = as_limit(pool_size(k));
+    let near = nearest(view, &query.text, limit)?;
+    let pool = view.lexical_candidates(&query.text, limit)?;
     let contents = contents(&near, &pool);
     let vector: Vec<_> = near.iter().map(|hit| (hit.handle, hit.score)).collect();
     let lexical = lexical_lane(&query.text, &contents);

@@ -17,7 +17,5 @@ pub use identity::{Actor, AgentKind, Identity, KeyId, Role};
 pub use memory::{Classification, Kind, Memory, MemoryId, Sensitivity, Telemetry, Validity};
 pub use namespace::Namespace;
 pub use op::Op;
-pub use policy::{
-    AbTest, DEFAULT_DRIVER, DriverName, EffectivePolicy, Policy, RateLimit, Routing,
-};
+pub use policy::{AbTest, DEFAULT_DRIVER, DriverName, EffectivePolicy, Policy, RateLimit, Routing};
 pub use text::{Content, MAX_CONTENT_BYTES, MAX_QUERY_BYTES, QueryText, normalize_for_dedupe};

@@ -192,7 +192,14 @@ mod tests {
         let id = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
         assert_eq!(MemoryId::parse(id).map(|i| i.to_string()), Ok(id.into()));
         let overflow = "8".to_owned() + &id[1..];
-        for bad in ["", "x", &id.to_lowercase(), &id[1..], "01ARZ3NDEKTSV4RRFFQ69G5FA\0", &overflow] {
+        for bad in [
+            "",
+            "x",
+            &id.to_lowercase(),
+            &id[1..],
+            "01ARZ3NDEKTSV4RRFFQ69G5FA\0",
+            &overflow,
+        ] {
             assert!(MemoryId::parse(bad).is_err(), "{bad:?}");
         }
     }

@@ -170,7 +170,17 @@ mod tests {
     #[test]
     fn unprintable_or_ambiguous_paths_are_refused() {
         for path in [
-            "", "/", "a/", "/a", "a//b", "a\0b", "a b", "a/..", ".", "a\u{200b}", "a\n",
+            "",
+            "/",
+            "a/",
+            "/a",
+            "a//b",
+            "a\0b",
+            "a b",
+            "a/..",
+            ".",
+            "a\u{200b}",
+            "a\n",
         ] {
             assert!(Namespace::parse(path).is_err(), "{path:?} must be refused");
         }

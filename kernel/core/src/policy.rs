@@ -141,7 +141,8 @@ impl Policy {
         if let Some(limit) = self.rate_limit
             && (limit.per_second == 0 || limit.burst == 0)
         {
-            let problem = "perSecond and burst must be at least 1; use suspended to stop a namespace";
+            let problem =
+                "perSecond and burst must be at least 1; use suspended to stop a namespace";
             return Err(Invalid::new("rateLimit", problem));
         }
         Ok(())

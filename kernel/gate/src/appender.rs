@@ -53,7 +53,9 @@ async fn run(store: Arc<Store>, mut rows: mpsc::Receiver<Waiting>, wake: Wake) {
 async fn commit(store: &Store, batch: &mut Vec<Waiting>) {
     let (rows, callers): (Vec<_>, Vec<_>) = batch.drain(..).unzip();
     match store.audit_append(&rows).await {
-        Ok(()) => callers.into_iter().for_each(|caller| answer(caller, Ok(()))),
+        Ok(()) => callers
+            .into_iter()
+            .for_each(|caller| answer(caller, Ok(()))),
         // One row that the database refuses must not take its neighbours along.
         Err(StoreError::Refused(_)) if rows.len() > 1 => {
             for (row, caller) in rows.iter().zip(callers) {

@@ -2,8 +2,8 @@
 //! named by its field.
 
 use halofy_core::{Content, Invalid, Kind, MemoryId, QueryText};
-use serde::de::DeserializeOwned;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -108,14 +108,20 @@ fn wrong_field(error: serde_path_to_error::Error<serde_json::Error>) -> Refusal 
         Some(name) if about_a_field(&problem) => name.to_owned(),
         _ => path,
     };
-    let field = if field == "." { "body".to_owned() } else { field };
+    let field = if field == "." {
+        "body".to_owned()
+    } else {
+        field
+    };
     Invalid::new(field, problem).into()
 }
 
 /// Whether the name that a problem quotes is a field's, and not a value.
 fn about_a_field(problem: &str) -> bool {
     let beginnings = ["missing field", "unknown field", "duplicate field"];
-    beginnings.iter().any(|beginning| problem.starts_with(beginning))
+    beginnings
+        .iter()
+        .any(|beginning| problem.starts_with(beginning))
 }
 
 /// The name in ``missing field `query` ``.
@@ -183,9 +189,9 @@ fn holds_nul(value: &Value) -> bool {
     match value {
         Value::String(text) => text.contains('\0'),
         Value::Array(items) => items.iter().any(holds_nul),
-        Value::Object(fields) => {
-            fields.iter().any(|(name, value)| name.contains('\0') || holds_nul(value))
-        }
+        Value::Object(fields) => fields
+            .iter()
+            .any(|(name, value)| name.contains('\0') || holds_nul(value)),
         _ => false,
     }
 }
@@ -218,13 +224,22 @@ mod tests {
         assert_eq!(field_of::<SearchRequest>("[1,2,3,4,5,6]"), "body");
         assert_eq!(field_of::<SearchRequest>("7"), "body");
         assert_eq!(field_of::<WriteRequest>(r#"{"content":"\ud800"}"#), "body");
-        assert_eq!(field_of::<WriteRequest>(r#"{"content":"x","kind":"y"}"#), "kind");
+        assert_eq!(
+            field_of::<WriteRequest>(r#"{"content":"x","kind":"y"}"#),
+            "kind"
+        );
     }
 
     #[test]
     fn broken_json_is_told_apart_from_a_bad_field() {
-        assert!(matches!(read::<StatsRequest>(b"{"), Err(Refusal::Malformed(_))));
-        assert!(matches!(read::<StatsRequest>(b""), Err(Refusal::Malformed(_))));
+        assert!(matches!(
+            read::<StatsRequest>(b"{"),
+            Err(Refusal::Malformed(_))
+        ));
+        assert!(matches!(
+            read::<StatsRequest>(b""),
+            Err(Refusal::Malformed(_))
+        ));
         assert!(read::<StatsRequest>(b"{}").is_ok());
     }
 

@@ -4,9 +4,30 @@ use serde_json::Value;
 
 /// Names of fields and headers that speak of identity, without case, `-` and `_`.
 const IDENTITY_NAMES: [&str; 24] = [
-    "namespace", "namespaces", "actor", "actorid", "agent", "agentid", "user", "userid", "username",
-    "tenant", "tenantid", "org", "orgid", "organization", "organizationid", "role", "roles",
-    "principal", "principals", "keyid", "owner", "ownerid", "onbehalfof", "impersonate",
+    "namespace",
+    "namespaces",
+    "actor",
+    "actorid",
+    "agent",
+    "agentid",
+    "user",
+    "userid",
+    "username",
+    "tenant",
+    "tenantid",
+    "org",
+    "orgid",
+    "organization",
+    "organizationid",
+    "role",
+    "roles",
+    "principal",
+    "principals",
+    "keyid",
+    "owner",
+    "ownerid",
+    "onbehalfof",
+    "impersonate",
 ];
 
 /// A place where a request names an identity, such as `metadata.user_id`.
@@ -17,10 +38,16 @@ pub struct Claim(pub String);
 pub fn claim_in_header(name: &str) -> Option<Claim> {
     let lower = name.to_ascii_lowercase();
     let bare = lower.strip_prefix("x-").unwrap_or(&lower);
-    let bare = ["halofy-", "halomem-", "forwarded-", "auth-request-", "remote-"]
-        .iter()
-        .find_map(|prefix| bare.strip_prefix(prefix))
-        .unwrap_or(bare);
+    let bare = [
+        "halofy-",
+        "halomem-",
+        "forwarded-",
+        "auth-request-",
+        "remote-",
+    ]
+    .iter()
+    .find_map(|prefix| bare.strip_prefix(prefix))
+    .unwrap_or(bare);
     // `User-Agent` names a program, not an identity.
     let claims = lower != "user-agent" && is_identity_name(bare);
     claims.then(|| Claim(format!("header {lower}")))
@@ -74,15 +101,30 @@ mod tests {
         ] {
             assert_eq!(claim_in_body(&body), Some(Claim(path.to_owned())));
         }
-        assert_eq!(claim_in_body(&json!({"query": "namespace", "metadata": {"team": 1}})), None);
+        assert_eq!(
+            claim_in_body(&json!({"query": "namespace", "metadata": {"team": 1}})),
+            None
+        );
     }
 
     #[test]
     fn headers_that_name_somebody_are_found() {
-        for name in ["X-Namespace", "x-halofy-actor", "X-User-Id", "X-Tenant-ID", "X-Forwarded-User"] {
+        for name in [
+            "X-Namespace",
+            "x-halofy-actor",
+            "X-User-Id",
+            "X-Tenant-ID",
+            "X-Forwarded-User",
+        ] {
             assert!(claim_in_header(name).is_some(), "{name}");
         }
-        for name in ["user-agent", "host", "x-request-id", "authorization", "x-forwarded-for"] {
+        for name in [
+            "user-agent",
+            "host",
+            "x-request-id",
+            "authorization",
+            "x-forwarded-for",
+        ] {
             assert_eq!(claim_in_header(name), None, "{name}");
         }
     }

@@ -53,6 +53,9 @@ pub enum Refusal {
         /// Bytes allowed.
         limit: usize,
     },
+    /// The body broke off, or came too slowly.
+    #[error("the body did not arrive whole")]
+    Incomplete,
     /// A field breaks a rule.
     #[error(transparent)]
     Invalid(#[from] Invalid),
@@ -92,6 +95,7 @@ impl Refusal {
             Self::RateLimited { .. } => "rate_limited",
             Self::Malformed(_) => "malformed_json",
             Self::TooLarge { .. } => "body_too_large",
+            Self::Incomplete => "body_incomplete",
             Self::Invalid(_) => "invalid_field",
             Self::NotFound { .. } => "not_found",
             Self::Overloaded => "overloaded",
@@ -112,6 +116,7 @@ impl Refusal {
             Self::NotFound { hidden: false } => Outcome::Miss,
             Self::Malformed(_)
             | Self::TooLarge { .. }
+            | Self::Incomplete
             | Self::Invalid(_)
             | Self::Overloaded
             | Self::Unavailable { .. }
@@ -128,7 +133,9 @@ impl Refusal {
             Self::IdentityClaimed { name } => detail.field("field", name),
             Self::RoleForbids { role, .. } => detail.field("role", role),
             Self::Invalid(invalid) => detail.field("field", &invalid.field),
-            Self::NotFound { hidden } => detail.field("why", if *hidden { "hidden" } else { "missing" }),
+            Self::NotFound { hidden } => {
+                detail.field("why", if *hidden { "hidden" } else { "missing" })
+            }
             Self::Unavailable { what, .. } => detail.field("what", what),
             _ => detail,
         }

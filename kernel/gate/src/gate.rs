@@ -50,6 +50,8 @@ pub enum Body {
         /// Bytes that it would have taken.
         limit: usize,
     },
+    /// Less than was announced: it broke off, or came too slowly.
+    Incomplete,
 }
 
 /// The JSON answer of a syscall. Its audit row is durable.
@@ -229,6 +231,7 @@ impl Gate {
         let bytes = match &call.body {
             Body::Bytes(bytes) => bytes,
             Body::TooLarge { limit } => return Err(Refusal::TooLarge { limit: *limit }),
+            Body::Incomplete => return Err(Refusal::Incomplete),
         };
         self.dispatch(call.op, &authorized, bytes, trail).await
     }

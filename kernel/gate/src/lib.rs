@@ -27,9 +27,7 @@ mod view;
 mod write;
 
 pub use audit::CallId;
-pub use body::{
-    DEFAULT_K, MAX_K, ReadRequest, SearchRequest, StatsRequest, WriteRequest,
-};
+pub use body::{DEFAULT_K, MAX_K, ReadRequest, SearchRequest, StatsRequest, WriteRequest};
 pub use claims::{Claim, claim_in_header};
 pub use error::Refusal;
 pub use gate::{Answer, Body, Call, Gate, GateConfig};

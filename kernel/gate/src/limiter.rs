@@ -73,7 +73,9 @@ mod tests {
             .count();
         assert_eq!(granted, 3);
         assert!(limiter.take(&key("b"), limit).is_ok());
-        let wait = limiter.take(&key("a"), limit).expect_err("the bucket is empty");
+        let wait = limiter
+            .take(&key("a"), limit)
+            .expect_err("the bucket is empty");
         assert!(wait <= Duration::from_secs(1) && wait > Duration::ZERO);
     }
 }

@@ -46,7 +46,9 @@ pub struct KeySummary {
 
 impl From<KeyRecord> for KeySummary {
     fn from(key: KeyRecord) -> Self {
-        let expired = key.expires_at.is_some_and(|at| at <= OffsetDateTime::now_utc());
+        let expired = key
+            .expires_at
+            .is_some_and(|at| at <= OffsetDateTime::now_utc());
         let status = match key.revoked_at {
             Some(_) => "revoked",
             None if expired => "expired",
@@ -175,7 +177,8 @@ impl Gate {
             .field("key", &identity.key)
             .field("role", identity.role)
             .field("for", &identity.actor);
-        let row = Trail::operator("key_create", identity.namespace.as_str()).seal(&Ending::ok(detail));
+        let row =
+            Trail::operator("key_create", identity.namespace.as_str()).seal(&Ending::ok(detail));
         let mut tx = self.store.begin().await?;
         tx.key_insert(&new).await?;
         tx.audit_insert(&row).await?;
@@ -244,7 +247,8 @@ impl Gate {
         policy.check()?;
         let unmounted = self.unmounted(policy);
         if let (false, Some(name)) = (force, unmounted.first()) {
-            let problem = format!("{name} is not mounted; mount it first, or set the policy with --force");
+            let problem =
+                format!("{name} is not mounted; mount it first, or set the policy with --force");
             return Err(Invalid::new("retriever", problem).into());
         }
         let now = OffsetDateTime::now_utc();
@@ -305,7 +309,10 @@ impl Gate {
         let mut after = None;
         loop {
             let rows = self.store.audit_page(after, PAGE).await?;
-            let Some(StoredRow { entry: Some(last), .. }) = rows.last() else {
+            let Some(StoredRow {
+                entry: Some(last), ..
+            }) = rows.last()
+            else {
                 break;
             };
             after = Some(last.index);
@@ -314,7 +321,10 @@ impl Gate {
         let mut after = None;
         loop {
             let rows = self.store.audit_pending(after, PAGE).await?;
-            let Some(StoredRow { record: Some(last), .. }) = rows.last() else {
+            let Some(StoredRow {
+                record: Some(last), ..
+            }) = rows.last()
+            else {
                 break;
             };
             after = Some(last.seq);
@@ -332,12 +342,16 @@ impl Gate {
             version: own.map(|record| record.version),
             policy: own.map(|record| record.policy.clone()),
             effective: EffectivePolicyView::from(&effective),
-            unmounted: own.map(|record| self.unmounted(&record.policy)).unwrap_or_default(),
+            unmounted: own
+                .map(|record| self.unmounted(&record.policy))
+                .unwrap_or_default(),
         }
     }
 
     fn unmounted(&self, policy: &Policy) -> Vec<String> {
-        let missing = policy.drivers().filter(|name| self.drivers.get(name.as_str()).is_none());
+        let missing = policy
+            .drivers()
+            .filter(|name| self.drivers.get(name.as_str()).is_none());
         missing.map(ToString::to_string).collect()
     }
 }

@@ -34,7 +34,10 @@ impl Gate {
         call: &Call,
         trail: &mut Trail,
     ) -> Result<Authorized, Refusal> {
-        let key = call.key.as_deref().ok_or(Refusal::Unauthenticated { why: "no key" })?;
+        let key = call
+            .key
+            .as_deref()
+            .ok_or(Refusal::Unauthenticated { why: "no key" })?;
         let hash: [u8; 32] = Sha256::digest(key.as_bytes()).into();
         let resolved = self.store.key_resolve(&hash).await?;
         let resolved = resolved.ok_or(Refusal::Unauthenticated { why: "unknown key" })?;

@@ -4,11 +4,11 @@
 use halofy_audit::Detail;
 use halofy_store::{Found, Scope};
 
+use crate::Refusal;
 use crate::audit::{Ending, Trail};
 use crate::body::ReadRequest;
 use crate::gate::{Done, Gate, Recorded};
 use crate::prologue::Authorized;
-use crate::Refusal;
 
 impl Gate {
     pub(crate) async fn read(

@@ -1,6 +1,7 @@
 //! `search`: through the driver that policy selects, with the baseline behind it,
 //! and lexical ranking behind that when the embedder is down.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -167,7 +168,10 @@ impl Gate {
         metrics::driver_fallback(self.mounted_name(name), reason);
         if name == Drivers::BASELINE {
             let why = format!("the baseline failed: {reason}");
-            return Err(Refusal::Unavailable { what: "retrieval", why });
+            return Err(Refusal::Unavailable {
+                what: "retrieval",
+                why,
+            });
         }
         let baseline = self.drivers.baseline();
         let mut answer = match self.plan(&baseline, namespace, query).await {
@@ -176,7 +180,10 @@ impl Gate {
             Err(Failed::Call(refusal)) => return Err(refusal),
             Err(Failed::Driver(reason)) => {
                 let why = format!("the baseline failed: {reason}");
-                return Err(Refusal::Unavailable { what: "retrieval", why });
+                return Err(Refusal::Unavailable {
+                    what: "retrieval",
+                    why,
+                });
             }
         };
         answer.driver_fallback = Some(Fallback {
@@ -227,7 +234,7 @@ impl Gate {
         namespace: &Namespace,
         query: &PlanQuery,
     ) -> Result<SearchAnswer, Refusal> {
-        let pool = halofy_retrieval::lexical_pool(query.k as usize);
+        let pool = halofy_retrieval::pool_size(query.k as usize);
         let found = self
             .store
             .candidates_lexical(namespace, &query.text, pool, Validness::Current)
@@ -248,19 +255,20 @@ impl Gate {
     ) -> Result<SearchAnswer, Refusal> {
         let scope = Scope::of(namespace);
         let k = query.k as usize;
-        let lane = halofy_retrieval::lane_k(k);
-        let pool = halofy_retrieval::lexical_pool(k);
+        let pool = halofy_retrieval::pool_size(k);
         let vector = self.embed_one(&query.text, "query").await?;
         let near = self
             .store
-            .candidates_nearest(namespace, &vector, lane, Validness::Ever)
+            .candidates_nearest(namespace, &vector, pool, Validness::Ever)
             .await?;
         let mut found = self
             .store
             .candidates_lexical(namespace, &query.text, pool, Validness::Ever)
             .await?;
-        let lexical = lexical_scores(&query.text, &found);
-        let merged = merge_lanes(&mut found, &lexical, near, lane);
+        let cosines = scored_refs(&near, near.iter().map(|row| row.score));
+        let known: HashSet<Arc<str>> = found.iter().map(|row| row.id.clone()).collect();
+        found.extend(near.into_iter().filter(|row| !known.contains(&row.id)));
+        let merged = merged_scores(&query.text, &found, &cosines);
         let mut results = select(found, merged, query);
         let current = self.store.memories_current(&scope, &ids(&results)).await?;
         for hit in &mut results {
@@ -313,26 +321,12 @@ fn lexical_scores(query: &str, found: &[Candidate]) -> Vec<f64> {
     bm25_scores(query, &texts)
 }
 
-/// Adds the vector lane to the lexical rows, and gives each row its merged score.
-fn merge_lanes(
-    found: &mut Vec<Candidate>,
-    lexical: &[f64],
-    near: Vec<Candidate>,
-    lane: usize,
-) -> Vec<f64> {
-    let lexical_lane =
-        halofy_retrieval::cut_lane(scored_refs(found, lexical.iter().copied()), lane);
-    let vector_lane = scored_refs(&near, near.iter().map(|row| row.score));
-    for row in near {
-        if !found.iter().any(|other| other.id == row.id) {
-            found.push(row);
-        }
-    }
-    let merged = halofy_retrieval::hybrid_merge(&vector_lane, &lexical_lane, lane);
-    let score_of = |row: &Candidate| {
-        let hit = merged.iter().find(|(id, _)| *id == row.id);
-        hit.map_or(UNRANKED, |(_, score)| *score)
-    };
+/// The merged score of each row, in the order of the rows, as the baseline has it.
+fn merged_scores(query: &str, found: &[Candidate], cosines: &[(Arc<str>, f64)]) -> Vec<f64> {
+    let lexical = scored_refs(found, lexical_scores(query, found).into_iter());
+    let merged = halofy_retrieval::hybrid_merge(cosines, &lexical, found.len());
+    let merged: HashMap<Arc<str>, f64> = merged.into_iter().collect();
+    let score_of = |row: &Candidate| merged.get(&row.id).copied().unwrap_or_default();
     found.iter().map(score_of).collect()
 }
 
@@ -347,7 +341,10 @@ fn select(found: Vec<Candidate>, scores: Vec<f64>, query: &PlanQuery) -> Vec<Ran
     scored.retain(|(_, score)| *score > UNRANKED);
     scored.sort_by(|(a, x), (b, y)| y.total_cmp(x).then_with(|| a.id.cmp(&b.id)));
     scored.truncate(query.k as usize);
-    let estimates: Vec<u64> = scored.iter().map(|(row, _)| estimate_tokens(&row.content)).collect();
+    let estimates: Vec<u64> = scored
+        .iter()
+        .map(|(row, _)| estimate_tokens(&row.content))
+        .collect();
     let kept = halofy_retrieval::fit_budget(&estimates, u64::from(query.token_budget));
     let hits = kept.into_iter().map(|at| (&scored[at], estimates[at]));
     hits.map(|((row, score), token_estimate)| Ranked {

@@ -8,13 +8,13 @@ use serde_json::json;
 use time::OffsetDateTime;
 use ulid::Ulid;
 
+use crate::Refusal;
 use crate::audit::{Ending, Trail};
 use crate::body::WriteRequest;
 use crate::classify::classify;
 use crate::embed::check_vectors;
 use crate::gate::{Done, Gate, Recorded};
 use crate::prologue::Authorized;
-use crate::Refusal;
 
 impl Gate {
     pub(crate) async fn write(
@@ -81,11 +81,15 @@ impl Gate {
     }
 
     pub(crate) async fn embed_one(&self, text: &str, field: &str) -> Result<Vec<f32>, Refusal> {
-        let vectors = self.embedder.embed(&[text.to_owned()]).await.and_then(|vectors| {
-            // Checked where it is used: what is no vector must not reach the store.
-            check_vectors(self.store.space().dimension, 1, &vectors)?;
-            Ok(vectors)
-        });
+        let vectors = self
+            .embedder
+            .embed(&[text.to_owned()])
+            .await
+            .and_then(|vectors| {
+                // Checked where it is used: what is no vector must not reach the store.
+                check_vectors(self.store.space().dimension, 1, &vectors)?;
+                Ok(vectors)
+            });
         let vectors = vectors.map_err(|error| Refusal::embedding(&error, field))?;
         vectors.into_iter().next().ok_or_else(|| Refusal::Internal {
             why: "the embedder gave no vector".to_owned(),

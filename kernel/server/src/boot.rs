@@ -51,7 +51,10 @@ pub struct Opened {
 /// # Errors
 /// Says what could not be opened, and what to do about it.
 pub async fn open(config: &KernelConfig) -> Result<Opened> {
-    let embedder = config.embedder.build().context("the embedder cannot be used")?;
+    let embedder = config
+        .embedder
+        .build()
+        .context("the embedder cannot be used")?;
     open_with(config, embedder).await
 }
 
@@ -95,7 +98,10 @@ pub fn mount(cartridges: &[impl AsRef<Path>]) -> Result<Mounted> {
         let path = path.as_ref();
         let bytes = std::fs::read(path)
             .with_context(|| format!("cannot read the cartridge {}", path.display()))?;
-        let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("unnamed");
+        let name = path
+            .file_stem()
+            .and_then(|stem| stem.to_str())
+            .unwrap_or("unnamed");
         let cartridge = host
             .load(&bytes, name)
             .with_context(|| format!("the cartridge {} is refused", path.display()))?;

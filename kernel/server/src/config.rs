@@ -88,7 +88,9 @@ pub fn parse_embedder(spec: &str) -> Result<EmbedderConfig> {
     match spec.split_once(':') {
         None if spec == "hash" => Ok(EmbedderConfig::default()),
         Some(("hash", dimension)) => {
-            let dimension = dimension.parse().context("the dimension of hash: is not a number")?;
+            let dimension = dimension
+                .parse()
+                .context("the dimension of hash: is not a number")?;
             Ok(EmbedderConfig::Hash { dimension })
         }
         Some(("static", dir)) => Ok(EmbedderConfig::Static { dir: dir.into() }),
@@ -107,7 +109,11 @@ mod tests {
     fn an_unused_key_is_an_error() {
         let read = |text| toml::from_str::<File>(text);
         assert!(read("[server]\nlisten = \"127.0.0.1:1\"").is_ok());
-        for text in ["[servre]", "[server]\nlissen = 1", "[embedder]\nkind = \"hash\"\nx = 1"] {
+        for text in [
+            "[servre]",
+            "[server]\nlissen = 1",
+            "[embedder]\nkind = \"hash\"\nx = 1",
+        ] {
             assert!(read(text).is_err(), "{text}");
         }
     }

@@ -32,8 +32,13 @@ pub fn read(path: &Path) -> Result<Vec<Conversation>> {
 }
 
 fn conversation(sample: &Value) -> Result<Conversation> {
-    let namespace = sample["sample_id"].as_str().context("a sample has no sample_id")?.to_owned();
-    let sessions = sample["conversation"].as_object().context("a sample has no conversation")?;
+    let namespace = sample["sample_id"]
+        .as_str()
+        .context("a sample has no sample_id")?
+        .to_owned();
+    let sessions = sample["conversation"]
+        .as_object()
+        .context("a sample has no conversation")?;
     let mut turns = Vec::new();
     for number in 1.. {
         // Some sessions have a date and no turns.
@@ -41,7 +46,13 @@ fn conversation(sample: &Value) -> Result<Conversation> {
             break;
         }
         let session = sessions.get(&format!("session_{number}"));
-        turns.extend(session.and_then(Value::as_array).into_iter().flatten().map(turn));
+        turns.extend(
+            session
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten()
+                .map(turn),
+        );
     }
     let ids = Regex::new(r"D\d+:\d+").context("the pattern of evidence ids")?;
     let questions = sample["qa"].as_array().into_iter().flatten();
@@ -66,8 +77,16 @@ fn question(qa: &Value, ids: &Regex) -> Option<(String, Vec<String>)> {
         return None;
     }
     let mut evidence: Vec<String> = Vec::new();
-    for text in qa["evidence"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        evidence.extend(ids.find_iter(text).map(|found| without_leading_zeros(found.as_str())));
+    for text in qa["evidence"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+    {
+        evidence.extend(
+            ids.find_iter(text)
+                .map(|found| without_leading_zeros(found.as_str())),
+        );
     }
     evidence.sort_unstable();
     evidence.dedup();
@@ -77,7 +96,9 @@ fn question(qa: &Value, ids: &Regex) -> Option<(String, Vec<String>)> {
 
 /// `D30:05` is turn 5 of session 30.
 fn without_leading_zeros(id: &str) -> String {
-    let mut parts = id[1..].split(':').map(|number| number.trim_start_matches('0'));
+    let mut parts = id[1..]
+        .split(':')
+        .map(|number| number.trim_start_matches('0'));
     let (session, turn) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
     format!("D{session}:{turn}")
 }
@@ -92,10 +113,16 @@ mod tests {
     fn malformed_evidence_is_read_as_far_as_it_goes() {
         let ids = Regex::new(r"D\d+:\d+").expect("a pattern");
         let read = |evidence: Value| {
-            question(&json!({"question": "q", "category": 1, "evidence": evidence}), &ids)
-                .map(|(_, ids)| ids)
+            question(
+                &json!({"question": "q", "category": 1, "evidence": evidence}),
+                &ids,
+            )
+            .map(|(_, ids)| ids)
         };
-        assert_eq!(read(json!(["D8:6; D9:17"])), Some(vec!["D8:6".into(), "D9:17".into()]));
+        assert_eq!(
+            read(json!(["D8:6; D9:17"])),
+            Some(vec!["D8:6".into(), "D9:17".into()])
+        );
         assert_eq!(read(json!(["D30:05"])), Some(vec!["D30:5".into()]));
         assert_eq!(read(json!(["D"])), None);
     }

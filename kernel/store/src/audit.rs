@@ -82,7 +82,10 @@ impl Store {
     }
 
     async fn audit_missing(&self, rows: &[Sealed]) -> Result<Vec<Sealed>, StoreError> {
-        let ids: Vec<&str> = rows.iter().map(|row| row.columns().call_id.as_str()).collect();
+        let ids: Vec<&str> = rows
+            .iter()
+            .map(|row| row.columns().call_id.as_str())
+            .collect();
         let there = sqlx::query("select call_id from audit_log where call_id = any($1)")
             .bind(ids)
             .fetch_all(self.pool())
@@ -105,11 +108,12 @@ impl Store {
     /// See [`StoreError`].
     pub async fn audit_sequence(&self) -> Result<Sequenced, StoreError> {
         let mut tx = self.pool().begin().await?;
-        let elected: bool =
-            sqlx::query("select pg_try_advisory_xact_lock(hashtext('halofy/sequencer')) as elected")
-                .fetch_one(&mut *tx)
-                .await?
-                .try_get("elected")?;
+        let elected: bool = sqlx::query(
+            "select pg_try_advisory_xact_lock(hashtext('halofy/sequencer')) as elected",
+        )
+        .fetch_one(&mut *tx)
+        .await?
+        .try_get("elected")?;
         if !elected {
             return Ok(Sequenced::Busy);
         }
@@ -204,7 +208,10 @@ impl Store {
         rows.iter()
             .map(|row| {
                 let record = Some(read_record(row)?);
-                Ok(StoredRow { entry: None, record })
+                Ok(StoredRow {
+                    entry: None,
+                    record,
+                })
             })
             .collect()
     }
@@ -230,16 +237,14 @@ impl Store {
                 .fetch_all(self.pool())
                 .await?
             }
-            None => {
-                sqlx::query(
-                    "select seq, xid::text::bigint as xid, call_id, ts, actor, agent_id, key_id, op,
+            None => sqlx::query(
+                "select seq, xid::text::bigint as xid, call_id, ts, actor, agent_id, key_id, op,
                             memory_id, namespace, purpose, result, detail, canonical
                        from audit_log order by seq desc limit $1",
-                )
-                .bind(limit)
-                .fetch_all(self.pool())
-                .await?
-            }
+            )
+            .bind(limit)
+            .fetch_all(self.pool())
+            .await?,
         };
         rows.reverse();
         rows.iter().map(read_record).collect()
@@ -321,8 +326,18 @@ async fn insert_entries(
     .bind(stored.iter().map(|entry| entry.index).collect::<Vec<_>>())
     .bind(stored.iter().map(|entry| entry.seq).collect::<Vec<_>>())
     .bind(xids)
-    .bind(stored.iter().map(|entry| entry.leaf.as_slice()).collect::<Vec<_>>())
-    .bind(stored.iter().map(|entry| entry.hash.as_slice()).collect::<Vec<_>>())
+    .bind(
+        stored
+            .iter()
+            .map(|entry| entry.leaf.as_slice())
+            .collect::<Vec<_>>(),
+    )
+    .bind(
+        stored
+            .iter()
+            .map(|entry| entry.hash.as_slice())
+            .collect::<Vec<_>>(),
+    )
     .execute(connection)
     .await?;
     Ok(())

@@ -38,10 +38,12 @@ impl Store {
             .partition(|entity| entity.names.contains(&needle));
         let mut found = Vec::new();
         let mut seen = HashSet::new();
-        self.append_mentions(scope, &seeds, limit, &mut seen, &mut found).await?;
+        self.append_mentions(scope, &seeds, limit, &mut seen, &mut found)
+            .await?;
         if second_hop && !found.is_empty() {
             let beside = mentioned_in(&others, &found);
-            self.append_mentions(scope, &beside, limit, &mut seen, &mut found).await?;
+            self.append_mentions(scope, &beside, limit, &mut seen, &mut found)
+                .await?;
         }
         Ok(found)
     }
@@ -82,7 +84,10 @@ impl Store {
             return Ok(());
         }
         let names = entities.iter().flat_map(|entity| &entity.names);
-        let pattern = names.map(|name| name_pattern(name)).collect::<Vec<_>>().join("|");
+        let pattern = names
+            .map(|name| name_pattern(name))
+            .collect::<Vec<_>>()
+            .join("|");
         let rows = sqlx::query(concat!(
             "select m.id, m.namespace, m.content, 0::float8 as score
                from memory_objects m where ",
@@ -122,7 +127,10 @@ fn first_mentioned(entities: &[&Entity], candidate: &Candidate) -> Arc<str> {
 }
 
 fn mentions(entity: &Entity, lower_text: &str) -> bool {
-    entity.names.iter().any(|name| at_word_boundary(lower_text, name))
+    entity
+        .names
+        .iter()
+        .any(|name| at_word_boundary(lower_text, name))
 }
 
 /// Whether `name` stands in `text` with no letter or digit on either side.

@@ -50,7 +50,6 @@ pub struct Resolved {
     pub policies: Vec<Policy>,
 }
 
-
 impl Store {
     /// The key with this hash, and the policies that hold for it, in one round
     /// trip: every syscall begins with it.
@@ -90,28 +89,27 @@ impl Store {
     /// # Errors
     /// See [`StoreError`].
     pub async fn key_list(&self, under: Option<&Namespace>) -> Result<Vec<KeyRecord>, StoreError> {
-        let rows = match under {
-            Some(namespace) => {
-                sqlx::query(concat!(
+        let rows =
+            match under {
+                Some(namespace) => {
+                    sqlx::query(concat!(
                     "select id, namespace, actor, role, hint, created_at, expires_at, revoked_at
                        from api_keys where ",
                     in_subtree!(),
                     " order by created_at, id"
                 ))
-                .bind(namespace.as_str())
-                .bind(subtree_pattern(namespace))
-                .fetch_all(self.pool())
-                .await?
-            }
-            None => {
-                sqlx::query(
+                    .bind(namespace.as_str())
+                    .bind(subtree_pattern(namespace))
+                    .fetch_all(self.pool())
+                    .await?
+                }
+                None => sqlx::query(
                     "select id, namespace, actor, role, hint, created_at, expires_at, revoked_at
                        from api_keys order by created_at, id",
                 )
                 .fetch_all(self.pool())
-                .await?
-            }
-        };
+                .await?,
+            };
         rows.iter().map(read_key).collect()
     }
 }

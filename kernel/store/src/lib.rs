@@ -24,8 +24,8 @@ pub mod testing;
 mod transaction;
 
 pub use audit::{AuditFilter, ChainHead, Sequenced};
-pub use embedded::{EmbeddedError, relocate_cache};
 pub use config::{Location, StoreConfig, VectorSpace};
+pub use embedded::{EmbeddedError, relocate_cache};
 pub use error::StoreError;
 pub use keys::{KeyRecord, NewKey, Resolved};
 pub use memory::{Found, NewMemory, Upserted};

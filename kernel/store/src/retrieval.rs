@@ -162,9 +162,13 @@ impl Store {
         }
         let scope = Scope::of(namespace);
         let any_stem = stems.join(" | ");
-        let mut found = self.lexical_hits(namespace, &scope, &any_stem, validness).await?;
+        let mut found = self
+            .lexical_hits(namespace, &scope, &any_stem, validness)
+            .await?;
         if found.len() > RANKED_ROWS {
-            found = self.lexical_best(&scope, any_stem, stems, validness).await?;
+            found = self
+                .lexical_best(&scope, any_stem, stems, validness)
+                .await?;
         }
         Ok(most_telling(query, found, limit))
     }
@@ -228,7 +232,14 @@ impl Store {
         let scope = Scope::of(namespace);
         let vector = Vector::from(embedding.to_vec());
         if validness == Validness::Ever {
-            return self.nearest(exact_query!("memory_objects m", in_scope!()), &scope, &vector, k).await;
+            return self
+                .nearest(
+                    exact_query!("memory_objects m", in_scope!()),
+                    &scope,
+                    &vector,
+                    k,
+                )
+                .await;
         }
         if self.size_of(namespace, &scope).await? == Size::Large {
             let found = self.nearest(INDEXED, &scope, &vector, k).await?;
@@ -236,7 +247,8 @@ impl Store {
                 return Ok(found);
             }
         }
-        self.nearest(exact_query!(visible_rows!(), "true"), &scope, &vector, k).await
+        self.nearest(exact_query!(visible_rows!(), "true"), &scope, &vector, k)
+            .await
     }
 
     /// The nearest concepts of the cold tier.
@@ -256,7 +268,8 @@ impl Store {
             in_scope!(),
             " order by (m.embedding <=> $2) + 0, m.id limit $3"
         );
-        self.nearest(sql, scope, &Vector::from(embedding.to_vec()), k).await
+        self.nearest(sql, scope, &Vector::from(embedding.to_vec()), k)
+            .await
     }
 
     async fn nearest(

@@ -41,7 +41,8 @@ impl Store {
         .bind(namespace.as_str())
         .fetch_all(self.pool())
         .await?;
-        let read = |row: &sqlx::postgres::PgRow| Ok((row.try_get("outcome")?, row.try_get("rows")?));
+        let read =
+            |row: &sqlx::postgres::PgRow| Ok((row.try_get("outcome")?, row.try_get("rows")?));
         Ok(Stats {
             current: memories.try_get("current")?,
             superseded: memories.try_get("superseded")?,

@@ -114,7 +114,9 @@ impl Store {
         }
         if self.unanalysed.load(Ordering::Relaxed) >= ANALYSE_AFTER {
             self.unanalysed.store(0, Ordering::Relaxed);
-            sqlx::query("analyze memory_objects").execute(&self.pool).await?;
+            sqlx::query("analyze memory_objects")
+                .execute(&self.pool)
+                .await?;
         }
         Ok(())
     }
@@ -212,7 +214,10 @@ fn check_space(row: &sqlx::postgres::PgRow, space: &VectorSpace) -> Result<(), S
     })
 }
 
-async fn create_space(connection: &mut PgConnection, space: &VectorSpace) -> Result<(), StoreError> {
+async fn create_space(
+    connection: &mut PgConnection,
+    space: &VectorSpace,
+) -> Result<(), StoreError> {
     let dimension = space.dimension;
     let as_column = i32::try_from(dimension).unwrap_or(i32::MAX);
     sqlx::query("insert into kernel_settings (embedder, dimension) values ($1, $2)")

@@ -68,7 +68,11 @@ pub enum Error {
     },
 
     /// The nested build failed; cargo has already shown why on the standard error.
-    #[error("cargo could not build the cartridge in {} ({status}). Its messages stand above; the same build by hand is:\n  {command}", crate_dir.display())]
+    #[error(
+        "cargo could not build the cartridge in {} ({status}). Its messages stand above; \
+         the same build by hand is:\n  {command}",
+        crate_dir.display()
+    )]
     CargoBuild {
         /// The folder of the cartridge.
         crate_dir: PathBuf,
@@ -79,14 +83,16 @@ pub enum Error {
     },
 
     /// The build made no WebAssembly module.
-    #[error("the crate in {} builds no WebAssembly module. Add to its Cargo.toml:\n  [lib]\n  crate-type = [\"cdylib\"]", crate_dir.display())]
+    #[error("the crate in {} builds no WebAssembly module. Add to its Cargo.toml:\n  [lib]\n  \
+             crate-type = [\"cdylib\"]", crate_dir.display())]
     NoArtifact {
         /// The folder of the cartridge.
         crate_dir: PathBuf,
     },
 
     /// The module or component asks for more than the scoped view.
-    #[error("a cartridge may import nothing but `halofy:driver/*`, and this one asks for {}. {IMPORT_HINT}", imports.join(", "))]
+    #[error("a cartridge may import nothing but `halofy:driver/*`, and this one asks for {}. \
+             {IMPORT_HINT}", imports.join(", "))]
     ForbiddenImports {
         /// What it asks for, in the order of the binary.
         imports: Vec<String>,
@@ -94,7 +100,8 @@ pub enum Error {
 
     /// The component exports no retriever.
     #[error(
-        "the component does not export `halofy:driver/retriever`; it exports {}. Implement `retriever` and call the export macro in the crate's lib.rs",
+        "the component does not export `halofy:driver/retriever`; it exports {}. Implement \
+         `retriever` and call the export macro in the crate's lib.rs",
         list_or_nothing(exports)
     )]
     NoRetriever {
@@ -104,7 +111,8 @@ pub enum Error {
 
     /// The module could not be turned into a component.
     #[error(
-        "cannot make a component of the module: {message}. Check that its bindings are made by the wit-bindgen release that halofy-driver names, from this kernel's driver.wit"
+        "cannot make a component of the module: {message}. Check that its bindings are made by the \
+         wit-bindgen release that halofy-driver names, from this kernel's driver.wit"
     )]
     Componentise {
         /// The whole chain of causes.

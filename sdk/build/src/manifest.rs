@@ -128,7 +128,8 @@ mod tests {
     #[test]
     fn a_manifest_inside_a_nested_module_does_not_speak_for_the_component() {
         let component = wat::parse_str(
-            r#"(component (core module (@custom "halofy:manifest" "{\"name\":\"liar\",\"version\":\"1.0.0\",\"wit\":\"1.0.0\",\"vendor\":\"v\",\"licence\":\"l\"}")))"#,
+            r#"(component (core module (@custom "halofy:manifest"
+                "{\"name\":\"liar\",\"version\":\"1.0.0\",\"wit\":\"1.0.0\",\"vendor\":\"v\",\"licence\":\"l\"}")))"#,
         )
         .expect("valid text");
         assert_eq!(Manifest::read(&component).expect("parses"), None);

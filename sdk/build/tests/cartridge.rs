@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use halofy_build::{Builder, Built, Error, Manifest};
 use tempfile::TempDir;
 
-const BARE: &str = "[package]\nname = \"bare\"\nversion = \"0.1.0\"\nedition = \"2024\"\nlicense = \"MIT\"\n[workspace]\n";
+const BARE: &str = "[package]\nname = \"bare\"\nversion = \"0.1.0\"\nedition = \"2024\"\nlicense = \"MIT\"\n\
+    [workspace]\n";
 const CDYLIB: &str = "[lib]\ncrate-type = [\"cdylib\"]\n";
 const METADATA: &str = "[package.metadata.halofy]\nname = \"bare\"\nvendor = \"Example\"\n";
 

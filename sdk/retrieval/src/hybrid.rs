@@ -21,25 +21,12 @@ pub const fn lane_k(k: usize) -> usize {
     if double > 10 { double } else { 10 }
 }
 
-/// How many texts to run BM25 over for an answer of `k`: max(8 · lane, 128).
+/// How many rows each lane hands out for an answer of `k`: max(8 · lane, 128). Both lanes
+/// hand out as many, so that few refs of the one are unknown to the other.
 #[must_use]
-pub const fn lexical_pool(k: usize) -> usize {
+pub const fn pool_size(k: usize) -> usize {
     let pool = lane_k(k).saturating_mul(8);
     if pool > 128 { pool } else { 128 }
-}
-
-/// How many rows to give cosines for an answer of `k`: 2 · [`lexical_pool`]. The wider it
-/// is, the fewer refs of the lexical lane are without a cosine.
-#[must_use]
-pub const fn vector_pool(k: usize) -> usize {
-    lexical_pool(k).saturating_mul(2)
-}
-
-/// The `lane` best of what scored above zero: score descending, then ref ascending.
-#[must_use]
-pub fn cut_lane<R: Ord>(scored: impl IntoIterator<Item = (R, f64)>, lane: usize) -> Vec<(R, f64)> {
-    let positive = scored.into_iter().filter(|(_, score)| *score > 0.0);
-    top(positive.collect(), lane)
 }
 
 /// Merges the cosines of the nearest with BM25 scores, half and half: one entry a ref,
@@ -126,10 +113,9 @@ mod tests {
     fn lanes_over_fetch() {
         assert_eq!([lane_k(0), lane_k(5), lane_k(10)], [10, 10, 20]);
         assert_eq!(
-            [lexical_pool(1), lexical_pool(10), lexical_pool(100)],
+            [pool_size(1), pool_size(10), pool_size(100)],
             [128, 160, 1600]
         );
-        assert_eq!([vector_pool(1), vector_pool(10)], [256, 320]);
     }
 
     #[test]
@@ -172,14 +158,6 @@ mod tests {
     fn ties_go_to_the_smaller_ref_and_repeats_count_once() {
         let merged = hybrid_merge(&[(2, 1.0), (1, 1.0), (2, 1.0)], &[], 10);
         assert_eq!(merged, [(1, 0.5), (2, 0.5)]);
-    }
-
-    #[test]
-    fn a_lane_keeps_only_what_it_found() {
-        assert_eq!(
-            cut_lane([(3, 0.0), (2, 1.0), (1, 1.0), (0, 2.0)], 2),
-            [(0, 2.0), (1, 1.0)]
-        );
     }
 
     proptest! {

@@ -20,8 +20,6 @@ pub use budget::{estimate_tokens, fit_budget, trim_to_budget};
 pub use cosine::{cosine, l2_normalize};
 pub use fnv::{fnv1a32, fnv1a64};
 pub use hash_embed::hash_embed;
-pub use hybrid::{
-    absolute_score, cut_lane, hybrid_merge, lane_k, lexical_pool, vector_pool, weighted_merge,
-};
+pub use hybrid::{absolute_score, hybrid_merge, lane_k, pool_size, weighted_merge};
 pub use normalize::min_max;
 pub use terms::{each_term, terms};

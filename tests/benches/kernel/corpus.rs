@@ -20,7 +20,11 @@ impl Corpus {
         let read = locomo::read(file).expect("locomo10.json");
         let conversations = read.into_iter().map(|one| {
             let texts = one.turns.into_iter().map(|(_, text)| text).collect();
-            let questions = one.questions.into_iter().map(|(question, _)| question).collect();
+            let questions = one
+                .questions
+                .into_iter()
+                .map(|(question, _)| question)
+                .collect();
             (one.namespace, texts, questions)
         });
         Self {
@@ -49,6 +53,9 @@ impl Corpus {
     }
 
     pub fn memories(&self) -> usize {
-        self.conversations.iter().map(|(_, texts, _)| texts.len()).sum()
+        self.conversations
+            .iter()
+            .map(|(_, texts, _)| texts.len())
+            .sum()
     }
 }

@@ -1,8 +1,8 @@
 //! A load of many callers: each a keep-alive connection that asks again as soon as
 //! it is answered. Plain bytes, so that the client costs little of the machine.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -34,13 +34,24 @@ impl Connection {
         self.stream.write_all(request).await.expect("sent");
         let mut filled = 0;
         loop {
-            let read = self.stream.read(&mut self.buffer[filled..]).await.expect("an answer");
+            let read = self
+                .stream
+                .read(&mut self.buffer[filled..])
+                .await
+                .expect("an answer");
             assert!(read > 0, "the kernel hung up");
             filled += read;
-            let Some(end) = find(&self.buffer[..filled], b"\r\n\r\n") else { continue };
-            let head = std::str::from_utf8(&self.buffer[..end]).expect("a head").to_ascii_lowercase();
+            let Some(end) = find(&self.buffer[..filled], b"\r\n\r\n") else {
+                continue;
+            };
+            let head = std::str::from_utf8(&self.buffer[..end])
+                .expect("a head")
+                .to_ascii_lowercase();
             assert!(head.starts_with("http/1.1 200"), "{head}");
-            let length = head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next());
+            let length = head
+                .split("content-length: ")
+                .nth(1)
+                .and_then(|rest| rest.lines().next());
             let length: usize = length.and_then(|text| text.parse().ok()).expect("a length");
             if filled >= end + 4 + length {
                 return;
@@ -50,7 +61,9 @@ impl Connection {
 }
 
 fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    haystack.windows(needle.len()).position(|window| window == needle)
+    haystack
+        .windows(needle.len())
+        .position(|window| window == needle)
 }
 
 /// Runs `callers` tasks for `time`; `work` does one unit and is told which.

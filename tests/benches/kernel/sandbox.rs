@@ -55,14 +55,19 @@ impl View for Fixed {
         Some(256)
     }
     fn candidates(&self, limit: usize) -> ViewFuture<'_, Vec<Row>> {
-        let rows = (0..self.texts.len().min(limit)).map(|at| self.row(at)).collect();
+        let rows = (0..self.texts.len().min(limit))
+            .map(|at| self.row(at))
+            .collect();
         Box::pin(std::future::ready(Ok(rows)))
     }
     fn lexical_candidates(&self, _: String, _: usize) -> ViewFuture<'_, Vec<Row>> {
         self.candidates(CANDIDATES)
     }
     fn vector_search(&self, _: Vec<f32>, k: usize) -> ViewFuture<'_, Vec<(Row, f64)>> {
-        let rows = self.near(k).map(|(at, score)| (self.row(at), score)).collect();
+        let rows = self
+            .near(k)
+            .map(|(at, score)| (self.row(at), score))
+            .collect();
         Box::pin(std::future::ready(Ok(rows)))
     }
     fn embed(&self, texts: Vec<String>) -> ViewFuture<'_, Vec<Vec<f32>>> {
@@ -132,7 +137,10 @@ pub async fn run() {
     // Interleaved, so that a noisy moment hits both sides.
     for _ in 0..ROUNDS {
         let began = Instant::now();
-        let answer = host.plan(&baseline, view.clone(), plan.clone()).await.expect("a plan");
+        let answer = host
+            .plan(&baseline, view.clone(), plan.clone())
+            .await
+            .expect("a plan");
         wasm.push(began.elapsed());
         fresh.push(answer.stats.instantiate);
         let began = Instant::now();
@@ -141,7 +149,9 @@ pub async fn run() {
         assert_eq!(answer.hits.len(), hits.len(), "both sides rank alike");
     }
     let (fresh, wasm, native) = (p50_us(fresh), p50_us(wasm), p50_us(native));
-    println!("\nsandbox ({CANDIDATES} candidates of ~130 characters, k {K}, p50 of {ROUNDS} calls)");
+    println!(
+        "\nsandbox ({CANDIDATES} candidates of ~130 characters, k {K}, p50 of {ROUNDS} calls)"
+    );
     println!("  fresh store and instance   {fresh:8.1} µs");
     println!("  plan() in the sandbox      {wasm:8.1} µs");
     println!("  plan() native              {native:8.1} µs");
@@ -150,7 +160,9 @@ pub async fn run() {
     let mut calls: Vec<Duration> = Vec::new();
     for _ in 0..ROUNDS {
         let began = Instant::now();
-        host.plan(&baseline, view.clone(), empty.clone()).await.expect("a plan");
+        host.plan(&baseline, view.clone(), empty.clone())
+            .await
+            .expect("a plan");
         calls.push(began.elapsed());
     }
     println!("  a whole call that ranks nothing {:.1} µs", p50_us(calls));

@@ -32,19 +32,36 @@ struct Asked {
 
 pub async fn run(corpus: &Corpus, server: bool) {
     let place = if server { "server" } else { "embedded" };
-    let data = if server { Data::fresh().await } else { Data::embedded() };
-    let kernel = Setup::default().on(&data).connections(CONNECTIONS).start().await;
+    let data = if server {
+        Data::fresh().await
+    } else {
+        Data::embedded()
+    };
+    let kernel = Setup::default()
+        .on(&data)
+        .connections(CONNECTIONS)
+        .start()
+        .await;
     let began = Instant::now();
     let asked = Arc::new(load(&kernel, corpus).await);
     let ingest = corpus.memories() as f64 / began.elapsed().as_secs_f64();
-    println!("\n{place} store, {} memories, written through the gate: {ingest:.0}/s", corpus.memories());
-    println!("  callers   audited searches/s   p50 ms   p99 ms   bare client/s   commits/s   searches:bare");
+    println!(
+        "\n{place} store, {} memories, written through the gate: {ingest:.0}/s",
+        corpus.memories()
+    );
+    println!(
+        "  callers   audited searches/s   p50 ms   p99 ms   bare client/s   commits/s   searches:bare"
+    );
     let mut rates = Vec::new();
     for callers in CALLERS {
         let searches = searches(&kernel, callers, &asked).await;
         let questions = asked.clone();
-        let bare = kernel.on_store(async move |store| bare(&store, callers, &questions).await).await;
-        let commits = kernel.on_store(async move |store| commits(&store, callers).await).await;
+        let bare = kernel
+            .on_store(async move |store| bare(&store, callers, &questions).await)
+            .await;
+        let commits = kernel
+            .on_store(async move |store| commits(&store, callers).await)
+            .await;
         println!(
             "  {callers:7}   {:18.0}   {:6.2}   {:6.2}   {:13.0}   {:9.0}   {:12.2}x",
             searches.per_second,
@@ -57,7 +74,10 @@ pub async fn run(corpus: &Corpus, server: bool) {
         rates.push(searches.per_second);
     }
     let widest = rates[rates.len() - 1] / rates[0];
-    println!("  {} callers against one: {widest:.1}x", CALLERS[CALLERS.len() - 1]);
+    println!(
+        "  {} callers against one: {widest:.1}x",
+        CALLERS[CALLERS.len() - 1]
+    );
 }
 
 async fn load(kernel: &Kernel, corpus: &Corpus) -> Vec<Asked> {
@@ -82,9 +102,14 @@ async fn load(kernel: &Kernel, corpus: &Corpus) -> Vec<Asked> {
     }
     // Neighbouring questions are of different namespaces, as in life.
     let stride = asked.len() / 10;
-    let order: Vec<usize> = (0..stride).flat_map(|at| (0..10).map(move |of| of * stride + at)).collect();
+    let order: Vec<usize> = (0..stride)
+        .flat_map(|at| (0..10).map(move |of| of * stride + at))
+        .collect();
     let mut slots: Vec<Option<Asked>> = asked.into_iter().map(Some).collect();
-    order.into_iter().filter_map(|at| slots[at].take()).collect()
+    order
+        .into_iter()
+        .filter_map(|at| slots[at].take())
+        .collect()
 }
 
 fn request(key: &str, question: &str) -> Vec<u8> {
@@ -132,11 +157,20 @@ struct BareClient {
 impl Work for BareClient {
     async fn once(&mut self, turn: usize) {
         let asked = &self.asked[turn % self.asked.len()];
-        let lane = halofy_retrieval::lane_k(K);
-        let near = self.store.candidates_nearest(&asked.namespace, &asked.vector, lane, Validness::Current);
+        let pool = halofy_retrieval::pool_size(K);
+        let near = self.store.candidates_nearest(
+            &asked.namespace,
+            &asked.vector,
+            pool,
+            Validness::Current,
+        );
         near.await.expect("rows");
-        let pool = halofy_retrieval::lexical_pool(K);
-        let lexical = self.store.candidates_lexical(&asked.namespace, &asked.question, pool, Validness::Current);
+        let lexical = self.store.candidates_lexical(
+            &asked.namespace,
+            &asked.question,
+            pool,
+            Validness::Current,
+        );
         lexical.await.expect("rows");
         self.store.audit_append(&[row()]).await.expect("a row");
     }

@@ -264,7 +264,8 @@ async fn values_that_break_the_contract_are_invalid_results() {
 
 #[tokio::test]
 async fn arguments_that_break_the_contract_are_invalid() {
-    let asks = "(call $lexical-candidates (i32.const 256) (i32.const -1) (i32.const 1) (i32.const 512)) (call $ok (i32.const 0))";
+    let asks = "(call $lexical-candidates (i32.const 256) (i32.const -1) (i32.const 1) (i32.const 512)) \
+                (call $ok (i32.const 0))";
     assert_eq!(failure(&planning(asks)).await.reason(), "invalid_result");
     // 10,000 texts that are all the same 60,000 bytes.
     let texts = "(loop $l

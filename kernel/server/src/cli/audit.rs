@@ -41,7 +41,10 @@ impl Audit {
     async fn give(self, target: &Target, settings: &Settings) -> Result<ExitCode> {
         match self {
             Self::Tail { lines, under } => {
-                let tail = AuditTail { limit: lines, under };
+                let tail = AuditTail {
+                    limit: lines,
+                    under,
+                };
                 let reply = target.command(&Command::AuditTail(tail)).await?;
                 if settings.json {
                     json(&reply);
@@ -58,7 +61,11 @@ impl Audit {
                     print_report(&report);
                 }
                 let ok = report["ok"].as_bool() == Some(true);
-                Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+                Ok(if ok {
+                    ExitCode::SUCCESS
+                } else {
+                    ExitCode::FAILURE
+                })
             }
         }
     }
@@ -77,7 +84,10 @@ pub(crate) fn print_rows(records: &[Record]) {
             columns.detail.clone().unwrap_or_default(),
         ]
     });
-    table(["seq", "namespace", "actor", "op", "result", "detail"], rows);
+    table(
+        ["seq", "namespace", "actor", "op", "result", "detail"],
+        rows,
+    );
 }
 
 /// Prints a verification report for a person.

@@ -30,12 +30,30 @@ const HOSTILE: &str = r#"(component
 )"#;
 
 const FACTS: [(&str, &str); 6] = [
-    ("acme", "Acme closes its offices between Christmas and New Year."),
-    ("acme/eng", "The staging cluster of engineering runs in Frankfurt."),
-    ("acme/eng", "Dana owns the release checklist and signs every release."),
-    ("acme/eng", "The on-call rotation changes on Mondays at nine."),
-    ("acme/sales", "The discount floor for renewals is eighteen per cent."),
-    ("acme/sales", "The sales cluster of demo tenants runs in Dublin."),
+    (
+        "acme",
+        "Acme closes its offices between Christmas and New Year.",
+    ),
+    (
+        "acme/eng",
+        "The staging cluster of engineering runs in Frankfurt.",
+    ),
+    (
+        "acme/eng",
+        "Dana owns the release checklist and signs every release.",
+    ),
+    (
+        "acme/eng",
+        "The on-call rotation changes on Mondays at nine.",
+    ),
+    (
+        "acme/sales",
+        "The discount floor for renewals is eighteen per cent.",
+    ),
+    (
+        "acme/sales",
+        "The sales cluster of demo tenants runs in Dublin.",
+    ),
 ];
 
 /// Show the whole system in one run, on a database of its own.
@@ -50,7 +68,10 @@ impl Demo {
         let gate = boot(&KernelConfig::embedded(scratch.path().join("data"))).await?;
         line(format_args!("ready after {:.1?}", began.elapsed()));
         for driver in gate.driver_list() {
-            line(format_args!("mounted {}, {} bytes, sha256 {}", driver.name, driver.size, driver.digest));
+            line(format_args!(
+                "mounted {}, {} bytes, sha256 {}",
+                driver.name, driver.size, driver.digest
+            ));
         }
         let listener = Listener::tcp("127.0.0.1:0").await?;
         let url = format!("http://{}", listener.address()?);
@@ -63,7 +84,10 @@ impl Demo {
         served.await.context("the server broke off")??;
         gate.close().await;
         outcome?;
-        line(format_args!("\ndone in {:.1?}. Next: halofy keys create --help, halofy serve", began.elapsed()));
+        line(format_args!(
+            "\ndone in {:.1?}. Next: halofy keys create --help, halofy serve",
+            began.elapsed()
+        ));
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -73,7 +97,11 @@ async fn show(gate: &Arc<Gate>, url: &str) -> Result<()> {
     let agents = Target::remote(url)?;
     step("2. Keys in three namespaces: a key is all that says who calls");
     let mut keys = Vec::new();
-    for (namespace, actor) in [("acme", "user:ceo"), ("acme/eng", "user:dana"), ("acme/sales", "user:sam")] {
+    for (namespace, actor) in [
+        ("acme", "user:ceo"),
+        ("acme/eng", "user:dana"),
+        ("acme/sales", "user:sam"),
+    ] {
         keys.push((namespace, key(&operator, namespace, actor).await?));
         line(format_args!("{actor} lives in {namespace}"));
     }
@@ -84,14 +112,20 @@ async fn show(gate: &Arc<Gate>, url: &str) -> Result<()> {
 
     step("3. Facts, each written with the key of its namespace");
     for (namespace, fact) in FACTS {
-        agents.call("write", key_of(namespace), &json!({ "content": fact })).await?.into_result()?;
+        agents
+            .call("write", key_of(namespace), &json!({ "content": fact }))
+            .await?
+            .into_result()?;
         line(format_args!("{namespace:11} {fact}"));
     }
 
     step("4. The same question from engineering and from sales");
     let question = json!({ "query": "where does the cluster run?", "k": 3 });
     for (caller, hidden) in [("acme/eng", "acme/sales"), ("acme/sales", "acme/eng")] {
-        let answer = agents.call("search", key_of(caller), &question).await?.into_result()?;
+        let answer = agents
+            .call("search", key_of(caller), &question)
+            .await?
+            .into_result()?;
         line(format_args!("as {caller}:"));
         print_results(&answer);
         let leaked = namespaces(&answer).any(|namespace| namespace == hidden);
@@ -101,15 +135,25 @@ async fn show(gate: &Arc<Gate>, url: &str) -> Result<()> {
     step("5. A request that names a namespace of its own is refused");
     let claim = json!({ "query": "discount", "namespace": "acme/sales" });
     let refused = agents.call("search", key_of("acme/eng"), &claim).await?;
-    ensure!(!refused.status.is_success(), "a claimed namespace was accepted");
-    line(format_args!("{} {}", refused.status, refused.body["detail"].as_str().unwrap_or_default()));
+    ensure!(
+        !refused.status.is_success(),
+        "a claimed namespace was accepted"
+    );
+    line(format_args!(
+        "{} {}",
+        refused.status,
+        refused.body["detail"].as_str().unwrap_or_default()
+    ));
 
     step("6. A hostile cartridge is refused before it is compiled");
     let refusal = refuse_hostile().await?;
     line(refusal);
 
     step("7. The audit log, every outcome one row");
-    let tail = Command::AuditTail(AuditTail { limit: 50, under: None });
+    let tail = Command::AuditTail(AuditTail {
+        limit: 50,
+        under: None,
+    });
     let rows: Vec<Record> = serde_json::from_value(operator.command(&tail).await?)?;
     print_rows(&rows);
 

@@ -84,7 +84,11 @@ impl Eval {
         target.close().await;
         let mut report = report?;
         report.embedder = embedder;
-        report.store = if settings.database_url.is_some() { "server" } else { "embedded" };
+        report.store = if settings.database_url.is_some() {
+            "server"
+        } else {
+            "embedded"
+        };
         show(&report, settings);
         Ok(ExitCode::SUCCESS)
     }
@@ -122,11 +126,18 @@ async fn evaluate(target: &Target, conversations: &[Conversation]) -> Result<Rep
 async fn set_policy(target: &Target, run: &str, driver: &str) -> Result<()> {
     let policy = Policy {
         retriever: Some(driver.parse()?),
-        rate_limit: Some(RateLimit { per_second: 1_000_000, burst: 1_000_000 }),
+        rate_limit: Some(RateLimit {
+            per_second: 1_000_000,
+            burst: 1_000_000,
+        }),
         ..Policy::default()
     };
     let namespace = run.parse()?;
-    let set = Command::PolicySet { namespace, policy, force: false };
+    let set = Command::PolicySet {
+        namespace,
+        policy,
+        force: false,
+    };
     target.command(&set).await.map(drop)
 }
 
@@ -142,12 +153,17 @@ async fn load<'c>(
         role: "agent".to_owned(),
         expires_at: None,
     };
-    let key = target.command(&create).await?["key"].as_str().unwrap_or_default().to_owned();
+    let key = target.command(&create).await?["key"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
     let written: Vec<(String, String)> = stream::iter(&conversation.turns)
         .map(|(evidence, text)| {
             let key = &key;
             async move {
-                let answer = target.call("write", key, &json!({ "content": text })).await?;
+                let answer = target
+                    .call("write", key, &json!({ "content": text }))
+                    .await?;
                 let id = stored_id(&answer.into_result()?)?;
                 bar.inc(1);
                 Ok::<_, anyhow::Error>((id, evidence.clone()))
@@ -157,12 +173,22 @@ async fn load<'c>(
         .try_collect()
         .await?;
     let evidence = written.into_iter().collect();
-    Ok(Loaded { conversation, key, evidence })
+    Ok(Loaded {
+        conversation,
+        key,
+        evidence,
+    })
 }
 
 /// A turn that repeats another is that other's row.
 fn stored_id(answer: &Value) -> Result<String> {
-    let first = |outcome: &str| answer[outcome].as_array()?.first()?.as_str().map(str::to_owned);
+    let first = |outcome: &str| {
+        answer[outcome]
+            .as_array()?
+            .first()?
+            .as_str()
+            .map(str::to_owned)
+    };
     let id = first("stored").or_else(|| first("deduplicated"));
     id.ok_or_else(|| anyhow!("a write answered without an id"))
 }
@@ -172,9 +198,13 @@ async fn measure(target: &Target, driver: &str, loaded: &[Loaded<'_>]) -> Result
     let mut times = Vec::new();
     for one in loaded {
         for (question, evidence) in &one.conversation.questions {
-            let body = json!({ "query": question, "k": CUTS[CUTS.len() - 1], "tokenBudget": 100_000 });
+            let body =
+                json!({ "query": question, "k": CUTS[CUTS.len() - 1], "tokenBudget": 100_000 });
             let began = Instant::now();
-            let answer = target.call("search", &one.key, &body).await?.into_result()?;
+            let answer = target
+                .call("search", &one.key, &body)
+                .await?
+                .into_result()?;
             times.push(began.elapsed());
             let ranked = ranked_evidence(&answer, &one.evidence);
             for (cut, sum) in &mut sums {
@@ -189,7 +219,10 @@ async fn measure(target: &Target, driver: &str, loaded: &[Loaded<'_>]) -> Result
     Ok(Measured {
         driver: driver.to_owned(),
         questions,
-        recall_at: sums.into_iter().map(|(cut, sum)| (cut, sum / questions as f64)).collect(),
+        recall_at: sums
+            .into_iter()
+            .map(|(cut, sum)| (cut, sum / questions as f64))
+            .collect(),
         search_p50_ms: percentile(&times, 50),
         search_p95_ms: percentile(&times, 95),
     })
@@ -228,7 +261,15 @@ fn show(report: &Report, settings: &Settings) {
         ]
     });
     table(
-        ["driver", "questions", "recall@5", "recall@10", "recall@20", "p50 ms", "p95 ms"],
+        [
+            "driver",
+            "questions",
+            "recall@5",
+            "recall@10",
+            "recall@20",
+            "p50 ms",
+            "p95 ms",
+        ],
         rows,
     );
 }

@@ -151,19 +151,25 @@ async fn write_line(target: &Target, key: &str, body: &Value) -> Result<Outcome>
             continue;
         }
         return match response.into_result() {
-            Ok(answer) if answer["stored"].as_array().is_some_and(|ids| !ids.is_empty()) => {
+            Ok(answer)
+                if answer["stored"]
+                    .as_array()
+                    .is_some_and(|ids| !ids.is_empty()) =>
+            {
                 Ok(Outcome::Stored)
             }
             Ok(_) => Ok(Outcome::Deduplicated),
             Err(error) => Ok(Outcome::Refused(error.to_string())),
         };
     }
-    Err(anyhow!("the kernel kept asking to wait; run the same command again to go on"))
+    Err(anyhow!(
+        "the kernel kept asking to wait; run the same command again to go on"
+    ))
 }
 
 fn read_lines(path: &Path) -> Result<Vec<(usize, Value)>> {
-    let file = std::fs::File::open(path)
-        .with_context(|| format!("cannot read {}", path.display()))?;
+    let file =
+        std::fs::File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
     let mut lines = Vec::new();
     for (at, text) in BufReader::new(file).lines().enumerate() {
         let number = at + 1;
@@ -194,7 +200,11 @@ fn note_path(file: &Path) -> PathBuf {
 fn noted(path: &Path, bytes: u64) -> usize {
     let text = std::fs::read(path).unwrap_or_default();
     let progress: Progress = serde_json::from_slice(&text).unwrap_or_default();
-    if progress.bytes == bytes { progress.done } else { 0 }
+    if progress.bytes == bytes {
+        progress.done
+    } else {
+        0
+    }
 }
 
 fn save(path: &Path, progress: &Progress) -> Result<()> {

@@ -55,9 +55,19 @@ impl Keys {
 
     async fn give(self, target: &Target, settings: &Settings) -> Result<()> {
         match self {
-            Self::Create { namespace, actor, role, expires_in_days } => {
+            Self::Create {
+                namespace,
+                actor,
+                role,
+                expires_in_days,
+            } => {
                 let expires_at = expires_in_days.map(in_days).transpose()?;
-                let create = Command::KeyCreate { namespace, actor, role, expires_at };
+                let create = Command::KeyCreate {
+                    namespace,
+                    actor,
+                    role,
+                    expires_at,
+                };
                 let reply = target.command(&create).await?;
                 if settings.json {
                     json(&reply);
@@ -66,7 +76,9 @@ impl Keys {
                 line(reply["key"].as_str().unwrap_or_default());
                 eprintln!("Keep this key: it is not stored and cannot be shown again.");
             }
-            Self::List { under } => show(target.command(&Command::KeyList { under }).await?, settings)?,
+            Self::List { under } => {
+                show(target.command(&Command::KeyList { under }).await?, settings)?
+            }
             Self::Revoke { id } => {
                 let reply = target.command(&Command::KeyRevoke { id }).await?;
                 show(Value::Array(vec![reply]), settings)?;
@@ -88,9 +100,16 @@ fn show(keys: Value, settings: &Settings) -> Result<()> {
         return Ok(());
     }
     let keys: Vec<KeySummary> = serde_json::from_value(keys)?;
-    let rows = keys
-        .into_iter()
-        .map(|key| [key.id, key.hint + "…", key.namespace, key.actor, key.role, key.status]);
+    let rows = keys.into_iter().map(|key| {
+        [
+            key.id,
+            key.hint + "…",
+            key.namespace,
+            key.actor,
+            key.role,
+            key.status,
+        ]
+    });
     table(["id", "key", "namespace", "actor", "role", "status"], rows);
     Ok(())
 }

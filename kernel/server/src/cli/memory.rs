@@ -147,7 +147,11 @@ pub(crate) fn print_results(answer: &Value) {
     } else {
         output::table(["score", "namespace", "content"], rows);
     }
-    let mut served = format!("{} tokens, driver {}", answer["tokens"], text(&answer["driver"]));
+    let mut served = format!(
+        "{} tokens, driver {}",
+        answer["tokens"],
+        text(&answer["driver"])
+    );
     if let Some(fallback) = answer.get("driverFallback") {
         let (from, reason) = (text(&fallback["from"]), text(&fallback["reason"]));
         served += &format!(", in place of {from}: {reason}");

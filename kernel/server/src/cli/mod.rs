@@ -27,7 +27,12 @@ pub use target::Target;
 /// may use, delegates ranking to sandboxed WebAssembly cartridges, and records
 /// every outcome in a log that proves itself.
 #[derive(Debug, Parser)]
-#[command(name = "halofy", version, propagate_version = true, max_term_width = 100)]
+#[command(
+    name = "halofy",
+    version,
+    propagate_version = true,
+    max_term_width = 100
+)]
 #[command(after_help = "\
 Start here:
   halofy demo                                   the whole system in one run

@@ -98,7 +98,9 @@ fn split(text: &str) -> Result<AbTest> {
     Ok(AbTest {
         a: a.parse()?,
         b: b.parse()?,
-        pct_b: percent.parse().context("the per cent of --ab is not 0 to 100")?,
+        pct_b: percent
+            .parse()
+            .context("the per cent of --ab is not 0 to 100")?,
     })
 }
 
@@ -127,7 +129,11 @@ fn print(view: &PolicyView) -> Result<()> {
         effective.token_budget,
         effective.requests_per_second,
         effective.burst,
-        if effective.suspended { ", SUSPENDED" } else { "" },
+        if effective.suspended {
+            ", SUSPENDED"
+        } else {
+            ""
+        },
     ));
     for name in &view.unmounted {
         line(format_args!(

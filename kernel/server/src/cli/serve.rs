@@ -38,7 +38,11 @@ impl Serve {
     pub(crate) async fn run(self, settings: &Settings) -> Result<ExitCode> {
         let listen = match self.listen {
             Some(listen) => listen,
-            None => settings.file()?.server.listen.unwrap_or_else(|| DEFAULT_LISTEN.to_owned()),
+            None => settings
+                .file()?
+                .server
+                .listen
+                .unwrap_or_else(|| DEFAULT_LISTEN.to_owned()),
         };
         let listener = Listener::tcp(&listen).await?;
         let address = listener.address()?;

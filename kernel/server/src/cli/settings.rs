@@ -15,7 +15,13 @@ pub struct Settings {
     #[arg(long, global = true, env = "HALOFY_DATA", value_name = "DIR", default_value = DEFAULT_DATA)]
     pub data: PathBuf,
     /// A Postgres server with pgvector, instead of the embedded database.
-    #[arg(long, global = true, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        env = "DATABASE_URL",
+        value_name = "URL",
+        hide_env_values = true
+    )]
     pub database_url: Option<String>,
     /// Configuration file (TOML): [server] and [embedder].
     #[arg(long, global = true, env = "HALOFY_CONFIG", value_name = "FILE")]

@@ -165,8 +165,9 @@ impl Target {
 
 impl Response {
     fn read(status: StatusCode, bytes: &[u8]) -> Result<Self> {
-        let body = serde_json::from_slice(bytes)
-            .with_context(|| format!("the kernel answered {status} with something else than JSON"))?;
+        let body = serde_json::from_slice(bytes).with_context(|| {
+            format!("the kernel answered {status} with something else than JSON")
+        })?;
         Ok(Self { status, body })
     }
 

@@ -15,7 +15,11 @@ use super::routes::Shared;
 
 /// What an operator can ask of a running kernel.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "command", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[serde(
+    tag = "command",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
 pub enum Command {
     /// Makes a key.
     KeyCreate {
@@ -80,7 +84,12 @@ pub(super) async fn control(
 async fn run(shared: &Shared, command: Command) -> Result<Reply, Refusal> {
     let gate = &shared.gate;
     let reply = match command {
-        Command::KeyCreate { namespace, actor, role, expires_at } => {
+        Command::KeyCreate {
+            namespace,
+            actor,
+            role,
+            expires_at,
+        } => {
             let request = NewKeyRequest {
                 namespace: namespace.parse()?,
                 actor: actor.parse()?,
@@ -93,7 +102,11 @@ async fn run(shared: &Shared, command: Command) -> Result<Reply, Refusal> {
         Command::KeyList { under } => json!(gate.key_list(under.as_ref()).await?),
         Command::KeyRevoke { id } => json!(gate.key_revoke(&id).await?),
         Command::PolicyGet { namespace } => json!(gate.policy_get(&namespace).await?),
-        Command::PolicySet { namespace, policy, force } => {
+        Command::PolicySet {
+            namespace,
+            policy,
+            force,
+        } => {
             json!(gate.policy_set(&namespace, &policy, force).await?)
         }
         Command::DriverList => json!(gate.driver_list()),

@@ -75,12 +75,16 @@ fn words(refusal: &Refusal) -> (StatusCode, &'static str, String) {
         Refusal::Unauthenticated { .. } => (
             StatusCode::UNAUTHORIZED,
             "The key is not accepted",
-            text("send `Authorization: Bearer hm_…` with a key that is neither expired nor revoked"),
+            text(
+                "send `Authorization: Bearer hm_…` with a key that is neither expired nor revoked",
+            ),
         ),
         Refusal::IdentityClaimed { name } => (
             StatusCode::FORBIDDEN,
             "Identity comes from the key",
-            format!("remove `{name}`: namespace and actor are the key's, a request cannot set them"),
+            format!(
+                "remove `{name}`: namespace and actor are the key's, a request cannot set them"
+            ),
         ),
         Refusal::RoleForbids { role, op } => (
             StatusCode::FORBIDDEN,
@@ -106,6 +110,11 @@ fn words(refusal: &Refusal) -> (StatusCode, &'static str, String) {
             StatusCode::PAYLOAD_TOO_LARGE,
             "The body is too large",
             format!("at most {limit} bytes are taken"),
+        ),
+        Refusal::Incomplete => (
+            StatusCode::REQUEST_TIMEOUT,
+            "The body did not arrive whole",
+            text("send all of it within 15 seconds"),
         ),
         Refusal::Invalid(invalid) => (
             StatusCode::UNPROCESSABLE_ENTITY,
@@ -137,8 +146,7 @@ fn words(refusal: &Refusal) -> (StatusCode, &'static str, String) {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let status =
-            StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = serde_json::to_vec(&self).unwrap_or_default();
         let mut response = (status, body).into_response();
         let headers = response.headers_mut();

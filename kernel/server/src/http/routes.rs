@@ -95,10 +95,7 @@ async fn syscall(
         return unknown_route().await;
     };
     let (parts, body) = request.into_parts();
-    let body = match read_body(body).await {
-        Ok(body) => body,
-        Err(problem) => return problem.into_response(),
-    };
+    let body = read_body(body).await;
     let call = Call {
         id,
         op,
@@ -113,25 +110,14 @@ async fn syscall(
     }
 }
 
-async fn read_body(body: HttpBody) -> Result<Body, Problem> {
+async fn read_body(body: HttpBody) -> Body {
     let limited = Limited::new(body, MAX_BODY_BYTES);
     match tokio::time::timeout(BODY_TIMEOUT, limited.collect()).await {
-        Ok(Ok(collected)) => Ok(Body::Bytes(collected.to_bytes().into())),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Ok(Body::TooLarge {
+        Ok(Ok(collected)) => Body::Bytes(collected.to_bytes().into()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Body::TooLarge {
             limit: MAX_BODY_BYTES,
-        }),
-        Ok(Err(_)) => Err(Problem::new(
-            StatusCode::BAD_REQUEST,
-            "body_broken",
-            "The body broke off",
-            "send the whole body",
-        )),
-        Err(_) => Err(Problem::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "body_timeout",
-            "The body did not arrive in time",
-            "send it within 15 seconds",
-        )),
+        },
+        Ok(Err(_)) | Err(_) => Body::Incomplete,
     }
 }
 
@@ -143,7 +129,9 @@ fn bearer(headers: &HeaderMap) -> Option<String> {
 }
 
 fn claim_outside_body(headers: &HeaderMap, uri: &Uri) -> Option<Claim> {
-    let in_headers = headers.keys().find_map(|name| claim_in_header(name.as_str()));
+    let in_headers = headers
+        .keys()
+        .find_map(|name| claim_in_header(name.as_str()));
     let query = uri.query().unwrap_or_default();
     let mut names = form_urlencoded::parse(query.as_bytes()).map(|(name, _)| name);
     in_headers.or_else(|| {

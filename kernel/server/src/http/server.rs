@@ -33,7 +33,8 @@ impl Listener {
     /// Says which path is not to be had. The directory must be the kernel's own.
     pub fn unix(path: &Path) -> Result<Self> {
         if path.exists() {
-            std::fs::remove_file(path).with_context(|| format!("cannot replace {}", path.display()))?;
+            std::fs::remove_file(path)
+                .with_context(|| format!("cannot replace {}", path.display()))?;
         }
         let listener = UnixListener::bind(path)
             .with_context(|| format!("cannot listen on {}", path.display()))?;
