@@ -142,7 +142,7 @@ mod tests {
                 },
                 Call::VectorSearch {
                     dimension: 256,
-                    k: 288
+                    k: 144
                 },
                 Call::LexicalCandidates { query, limit: 144 },
             ]

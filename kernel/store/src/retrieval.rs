@@ -19,8 +19,6 @@ const SCANNED_ROWS: i64 = 2_000;
 /// Up to this many visible rows, distances are computed exactly; in more, through
 /// the index.
 const EXACT_ROWS: i64 = 20_000;
-/// Up to this many lexical hits are ranked by BM25 here.
-const RANKED_ROWS: usize = 2_000;
 /// More words of a query than this do not make it more telling.
 const MAX_QUERY_TERMS: usize = 64;
 
@@ -66,43 +64,16 @@ pub enum Validness {
     Ever,
 }
 
-/// Rows that share a stem with the query, whatever their number, up to a cap.
-macro_rules! lexical_hits {
+macro_rules! lexical_query {
     ($rows:expr, $filter:expr) => {
+        // The query is read once, in a sub-select, and not again for each row.
         concat!(
             "select m.id, m.namespace, m.content, 0::float8 as score from ",
             $rows,
             " where ",
             $filter,
-            " and m.lexemes @@ $2::text::tsquery limit $3"
-        )
-    };
-}
-
-/// For more rows than the kernel wants to see: weighs each by the rarity of the
-/// stems that it shares with the query, in millionths, so that sums do not depend
-/// on their order.
-macro_rules! lexical_best {
-    ($filter:expr) => {
-        concat!(
-            "with hit as materialized (
-                 select m.id, m.lexemes from memory_objects m
-                  where ",
-            $filter,
-            "   and m.lexemes @@ $2::text::tsquery),
-             matched as materialized (
-                 select hit.id, stem.at from hit,
-                        unnest($3::text[]) with ordinality as stem (query, at)
-                  where hit.lexemes @@ stem.query::tsquery),
-             weight as (
-                 select at, (1e6 * ln(1 + (select count(*) from hit)::float8 / count(*)))::bigint as w
-                   from matched group by at),
-             best as (
-                 select id, sum(w) as weight from matched join weight using (at)
-                  group by id order by 2 desc, 1 limit $4)
-             select m.id, m.namespace, m.content, 0::float8 as score
-               from best join memory_objects m using (id)
-              order by best.weight desc, m.id"
+            " and m.lexemes @@ (select $2::text::tsquery)
+              order by ts_rank(m.lexemes, (select $2::text::tsquery)) desc, m.id limit $3"
         )
     };
 }
@@ -143,9 +114,8 @@ impl Store {
         rows.iter().map(read_candidate).collect()
     }
 
-    /// The rows that share a stem with `query`, chosen from the whole scope: the
-    /// most telling first, then by id. Up to 2,000 such rows are ranked by BM25;
-    /// among more, the 2,000 are chosen by the summed rarity of the shared stems.
+    /// The rows that share a stem with `query`, chosen from the whole scope: those
+    /// that share the most first, then by id.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -156,60 +126,19 @@ impl Store {
         limit: usize,
         validness: Validness,
     ) -> Result<Vec<Candidate>, StoreError> {
-        let stems = query_stems(query);
-        if stems.is_empty() {
+        let Some(any_stem) = any_stem(query) else {
             return Ok(Vec::new());
-        }
+        };
         let scope = Scope::of(namespace);
-        let any_stem = stems.join(" | ");
-        let mut found = self
-            .lexical_hits(namespace, &scope, &any_stem, validness)
-            .await?;
-        if found.len() > RANKED_ROWS {
-            found = self
-                .lexical_best(&scope, any_stem, stems, validness)
-                .await?;
-        }
-        Ok(most_telling(query, found, limit))
-    }
-
-    async fn lexical_hits(
-        &self,
-        namespace: &Namespace,
-        scope: &Scope,
-        any_stem: &str,
-        validness: Validness,
-    ) -> Result<Vec<Candidate>, StoreError> {
-        let sql = match (validness, self.size_of(namespace, scope).await?) {
-            (Validness::Current, Size::Small) => lexical_hits!(visible_rows!(), "true"),
-            (Validness::Current, _) => lexical_hits!("memory_objects m", visible!()),
-            (Validness::Ever, _) => lexical_hits!("memory_objects m", in_scope!()),
+        let sql = match (validness, self.size_of(namespace, &scope).await?) {
+            (Validness::Current, Size::Small) => lexical_query!(visible_rows!(), "true"),
+            (Validness::Current, _) => lexical_query!("memory_objects m", visible!()),
+            (Validness::Ever, _) => lexical_query!("memory_objects m", in_scope!()),
         };
         let rows = sqlx::query(sql)
             .bind(scope.namespaces())
             .bind(any_stem)
-            .bind(as_limit(RANKED_ROWS + 1))
-            .fetch_all(self.pool())
-            .await?;
-        rows.iter().map(read_candidate).collect()
-    }
-
-    async fn lexical_best(
-        &self,
-        scope: &Scope,
-        any_stem: String,
-        stems: Vec<String>,
-        validness: Validness,
-    ) -> Result<Vec<Candidate>, StoreError> {
-        let sql = match validness {
-            Validness::Current => lexical_best!(visible!()),
-            Validness::Ever => lexical_best!(in_scope!()),
-        };
-        let rows = sqlx::query(sql)
-            .bind(scope.namespaces())
-            .bind(any_stem)
-            .bind(stems)
-            .bind(as_limit(RANKED_ROWS))
+            .bind(as_limit(limit))
             .fetch_all(self.pool())
             .await?;
         rows.iter().map(read_candidate).collect()
@@ -314,16 +243,6 @@ impl Store {
     }
 }
 
-/// Ranks hits by BM25, which takes them for the corpus.
-fn most_telling(query: &str, found: Vec<Candidate>, limit: usize) -> Vec<Candidate> {
-    let texts: Vec<&str> = found.iter().map(|row| &*row.content).collect();
-    let scores = halofy_retrieval::bm25_scores(query, &texts);
-    let mut scored: Vec<(f64, Candidate)> = scores.into_iter().zip(found).collect();
-    scored.sort_unstable_by(|(x, a), (y, b)| y.total_cmp(x).then_with(|| a.id.cmp(&b.id)));
-    scored.truncate(limit);
-    scored.into_iter().map(|(_, row)| row).collect()
-}
-
 /// The index returns rows by distance; the outer sort settles ties.
 const INDEXED: &str = concat!(
     "select id, namespace, content, 1 - distance as score from (
@@ -333,6 +252,13 @@ const INDEXED: &str = concat!(
     "     order by m.embedding <=> $2 limit $3) nearest
       order by distance, id"
 );
+
+/// The stems of a query as one `tsquery` that any of them satisfies; nothing for a
+/// query without words.
+fn any_stem(query: &str) -> Option<String> {
+    let stems = query_stems(query);
+    (!stems.is_empty()).then(|| stems.join(" | "))
+}
 
 /// The distinct stems of a query as `tsquery` literals.
 fn query_stems(query: &str) -> Vec<String> {

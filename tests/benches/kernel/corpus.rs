@@ -5,15 +5,15 @@ use std::path::Path;
 use halofy::locomo;
 
 /// Conversations, and a question about each.
-pub struct Corpus {
+pub(crate) struct Corpus {
     /// For the report.
-    pub name: String,
+    pub(crate) name: String,
     /// Namespace, texts, questions.
-    pub conversations: Vec<(String, Vec<String>, Vec<String>)>,
+    pub(crate) conversations: Vec<(String, Vec<String>, Vec<String>)>,
 }
 
 impl Corpus {
-    pub fn load(file: Option<&Path>) -> Self {
+    pub(crate) fn load(file: Option<&Path>) -> Self {
         let Some(file) = file else {
             return Self::made_up();
         };
@@ -52,7 +52,7 @@ impl Corpus {
         }
     }
 
-    pub fn memories(&self) -> usize {
+    pub(crate) fn memories(&self) -> usize {
         self.conversations
             .iter()
             .map(|(_, texts, _)| texts.len())

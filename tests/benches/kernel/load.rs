@@ -9,20 +9,20 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// Rate and latency of one load.
-pub struct Measured {
-    pub per_second: f64,
-    pub p50_ms: f64,
-    pub p99_ms: f64,
+pub(crate) struct Measured {
+    pub(crate) per_second: f64,
+    pub(crate) p50_ms: f64,
+    pub(crate) p99_ms: f64,
 }
 
 /// One keep-alive connection.
-pub struct Connection {
+pub(crate) struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
 impl Connection {
-    pub async fn open(address: &str) -> Self {
+    pub(crate) async fn open(address: &str) -> Self {
         let stream = TcpStream::connect(address).await.expect("a connection");
         stream.set_nodelay(true).expect("no delay");
         let buffer = vec![0; 256 * 1024];
@@ -30,7 +30,7 @@ impl Connection {
     }
 
     /// Sends a request and reads its answer; anything but 200 is a failure.
-    pub async fn ask(&mut self, request: &[u8]) {
+    pub(crate) async fn ask(&mut self, request: &[u8]) {
         self.stream.write_all(request).await.expect("sent");
         let mut filled = 0;
         loop {
@@ -67,7 +67,7 @@ fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
 }
 
 /// Runs `callers` tasks for `time`; `work` does one unit and is told which.
-pub async fn drive<F, W, S>(callers: usize, time: Duration, start: S) -> Measured
+pub(crate) async fn drive<F, W, S>(callers: usize, time: Duration, start: S) -> Measured
 where
     S: Fn(usize) -> F,
     F: Future<Output = W> + Send + 'static,
@@ -109,7 +109,7 @@ where
 }
 
 /// What a caller does again and again.
-pub trait Work: Send {
+pub(crate) trait Work: Send {
     /// The `turn`th unit of the whole load.
     fn once(&mut self, turn: usize) -> impl Future<Output = ()> + Send;
 }

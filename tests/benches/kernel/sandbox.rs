@@ -61,7 +61,7 @@ impl View for Fixed {
         Box::pin(std::future::ready(Ok(rows)))
     }
     fn lexical_candidates(&self, _: String, _: usize) -> ViewFuture<'_, Vec<Row>> {
-        self.candidates(CANDIDATES)
+        View::candidates(self, CANDIDATES)
     }
     fn vector_search(&self, _: Vec<f32>, k: usize) -> ViewFuture<'_, Vec<(Row, f64)>> {
         let rows = self
@@ -119,8 +119,8 @@ impl ScopedView for Fixed {
     }
 }
 
-pub async fn run() {
-    let Mounted { host, drivers } = mount::<&str>(&[]).expect("the baseline mounts");
+pub(crate) async fn run() {
+    let Mounted { host, drivers } = mount(&[] as &[&str]).expect("the baseline mounts");
     let baseline = drivers.baseline();
     let view = Arc::new(Fixed::new());
     let plan = PlanQuery {

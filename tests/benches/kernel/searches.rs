@@ -30,7 +30,7 @@ struct Asked {
     vector: Vec<f32>,
 }
 
-pub async fn run(corpus: &Corpus, server: bool) {
+pub(crate) async fn run(corpus: &Corpus, server: bool) {
     let place = if server { "server" } else { "embedded" };
     let data = if server {
         Data::fresh().await

@@ -185,7 +185,8 @@ struct Answer {
 struct Item {
     index: usize,
     /// JSON has no NaN; services that meet one write `null`.
-    embedding: Vec<Option<f32>>,
+    /// Wider than what is kept: a number beyond that becomes infinite, and is refused.
+    embedding: Vec<Option<f64>>,
 }
 
 /// One try that failed, and what that means for the next.
@@ -289,7 +290,11 @@ fn in_order(mut items: Vec<Item>, count: usize) -> Result<Vec<Vec<f32>>, EmbedEr
             count.saturating_sub(1)
         )));
     }
-    let number = |number: Option<f32>| number.unwrap_or(f32::NAN);
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "what does not fit is refused as infinite"
+    )]
+    let number = |number: Option<f64>| number.map_or(f32::NAN, |number| number as f32);
     Ok(items
         .into_iter()
         .map(|item| item.embedding.into_iter().map(number).collect())
