@@ -60,7 +60,7 @@ async fn commit(store: &Store, batch: &mut Vec<Waiting>) {
         Err(StoreError::Refused(_)) if rows.len() > 1 => {
             for (row, caller) in rows.iter().zip(callers) {
                 let outcome = store.audit_append(std::slice::from_ref(row)).await;
-                answer(caller, outcome.map_err(|error| unavailable(error)));
+                answer(caller, outcome.map_err(unavailable));
             }
         }
         Err(error) => {
