@@ -86,7 +86,8 @@ create unique index memory_objects_current_text_unique
 -- Invariant: a memory has at most one current successor.
 create unique index memory_objects_one_successor
     on memory_objects (supersedes)
-    where t_valid_to is null and status = 'active';
+    -- Not null, so that no plan takes it for an index over all that is visible.
+    where supersedes is not null and t_valid_to is null and status = 'active';
 -- The visible rows of a caller, newest first.
 create index memory_objects_visible_idx
     on memory_objects (namespace, id desc)

@@ -98,25 +98,24 @@ impl Store {
         }
     }
 
-    /// What a server does by itself, and the embedded database is told to do: a
-    /// checkpoint when enough log was written, fresh figures for the planner when
-    /// enough rows were. Call it now and then.
+    /// Upkeep between calls: fresh figures for the planner when many rows were
+    /// written (a server's own come a minute late), and, embedded, a checkpoint when
+    /// enough log was. Call it now and then.
     ///
     /// # Errors
     /// See [`StoreError`]; nothing is lost, a later call does it.
     pub async fn maintain(&self) -> Result<(), StoreError> {
-        let Some(embedded) = &self.embedded else {
-            return Ok(());
-        };
-        if embedded.checkpoint_due() {
-            let mut connection = self.pool.acquire().await?;
-            embedded.checkpoint(&mut connection).await?;
-        }
         if self.unanalysed.load(Ordering::Relaxed) >= ANALYSE_AFTER {
             self.unanalysed.store(0, Ordering::Relaxed);
             sqlx::query("analyze memory_objects")
                 .execute(&self.pool)
                 .await?;
+        }
+        if let Some(embedded) = &self.embedded
+            && embedded.checkpoint_due()
+        {
+            let mut connection = self.pool.acquire().await?;
+            embedded.checkpoint(&mut connection).await?;
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ use crate::corpus::Corpus;
 use crate::load::{Connection, Measured, Work, drive};
 
 const CALLERS: [usize; 4] = [1, 8, 32, 256];
-const TIME: Duration = Duration::from_secs(5);
+const TIME: Duration = Duration::from_secs(4);
 const K: usize = 10;
 /// As the kernel's own pool.
 const CONNECTIONS: u32 = 16;
