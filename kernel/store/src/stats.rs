@@ -35,7 +35,10 @@ impl Store {
         .fetch_one(self.pool())
         .await?;
         let audit = sqlx::query(
-            "select op || ' ' || result as outcome, count(*) as rows
+            // Hidden and missing are one figure: told apart, they would say which
+            // ids exist.
+            "select op || ' ' || case when op = 'read' and result = 'denied' then 'miss'
+                                      else result end as outcome, count(*) as rows
                from audit_log where namespace = $1 group by 1",
         )
         .bind(namespace.as_str())
