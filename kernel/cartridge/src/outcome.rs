@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use halofy_retrieval::{estimate_tokens, trim_to_budget};
+
 use crate::table::AdmissionTable;
 use crate::view::Row;
 use crate::wire::ScoredRef;
@@ -116,34 +118,24 @@ fn admitted(answer: &[ScoredRef], table: &AdmissionTable, stats: &mut CallStats)
     best
 }
 
-/// Greedy: a row that does not fit is skipped, a later one may still fit.
+/// Attaches the content and keeps what fits, as `halofy_retrieval` has it.
 fn within_budget(
     ranked: &[ScoredRef],
     table: &AdmissionTable,
     budget: u64,
     stats: &mut CallStats,
 ) -> Vec<Hit> {
-    let mut spent = 0;
-    let mut hits: Vec<Hit> = Vec::with_capacity(ranked.len());
-    for scored in ranked {
-        let Some(row) = table.row(scored.handle) else {
-            continue;
-        };
-        let token_estimate = estimate_tokens(&row.content);
-        if !hits.is_empty() && spent + token_estimate > budget {
-            stats.over_budget += 1;
-            continue;
-        }
-        spent += token_estimate;
-        hits.push(Hit {
+    let hit = |scored: &ScoredRef| {
+        let row = table.row(scored.handle)?;
+        Some(Hit {
             row: row.clone(),
             score: scored.score,
-            token_estimate,
-        });
-    }
+            token_estimate: estimate_tokens(&row.content),
+        })
+    };
+    let mut hits: Vec<Hit> = ranked.iter().filter_map(hit).collect();
+    let ranked = hits.len();
+    trim_to_budget(&mut hits, budget, |hit| hit.token_estimate);
+    stats.over_budget += (ranked - hits.len()) as u64;
     hits
-}
-
-fn estimate_tokens(content: &str) -> u64 {
-    (content.chars().count() as u64).div_ceil(4)
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use halofy_audit::Detail;
 use halofy_cartridge::{Cartridge, Drivers, Hit, Plan, PlanFailure, PlanQuery, RowId, View};
 use halofy_core::{EffectivePolicy, MemoryId, Namespace};
-use halofy_retrieval::{bm25_scores, estimate_tokens};
+use halofy_retrieval::{bm25_scores, estimate_tokens, trim_to_budget};
 use halofy_store::{Candidate, Scope, Validness};
 use serde::Serialize;
 
@@ -22,8 +22,6 @@ use crate::{Refusal, metrics};
 const EMBEDDING_UNAVAILABLE: &str = "embedding_unavailable";
 const LEXICAL_ONLY: &str = "bm25-degraded";
 const HISTORY: &str = "history";
-/// The score of a row that no lane took; every other score is 0 or more.
-const UNRANKED: f64 = -1.0;
 
 /// One result.
 #[derive(Debug, Clone, Serialize)]
@@ -167,24 +165,14 @@ impl Gate {
         };
         metrics::driver_fallback(self.mounted_name(name), reason);
         if name == Drivers::BASELINE {
-            let why = format!("the baseline failed: {reason}");
-            return Err(Refusal::Unavailable {
-                what: "retrieval",
-                why,
-            });
+            return Err(baseline_failed(reason));
         }
         let baseline = self.drivers.baseline();
         let mut answer = match self.plan(&baseline, namespace, query).await {
             Ok(answer) => answer,
             Err(Failed::Embedder) => self.rank_lexically(namespace, query).await?,
             Err(Failed::Call(refusal)) => return Err(refusal),
-            Err(Failed::Driver(reason)) => {
-                let why = format!("the baseline failed: {reason}");
-                return Err(Refusal::Unavailable {
-                    what: "retrieval",
-                    why,
-                });
-            }
+            Err(Failed::Driver(reason)) => return Err(baseline_failed(reason)),
         };
         answer.driver_fallback = Some(Fallback {
             from: name.to_owned(),
@@ -286,6 +274,14 @@ impl Gate {
     }
 }
 
+/// Nothing is left to fall back to.
+fn baseline_failed(reason: &str) -> Refusal {
+    Refusal::Unavailable {
+        what: "retrieval",
+        why: format!("the baseline failed: {reason}"),
+    }
+}
+
 fn ids(results: &[Ranked]) -> Vec<String> {
     results.iter().map(|hit| hit.reference.clone()).collect()
 }
@@ -334,28 +330,23 @@ fn scored_refs(rows: &[Candidate], scores: impl Iterator<Item = f64>) -> Vec<(Ar
     rows.iter().map(|row| row.id.clone()).zip(scores).collect()
 }
 
-/// The rows that are ranked, best first, then by id, within `k` and the budget.
+/// The rows, best first, then by id, within `k` and the budget.
 fn select(found: Vec<Candidate>, scores: Vec<f64>, query: &PlanQuery) -> Vec<Ranked> {
     let mut scored: Vec<(Candidate, f64)> = found.into_iter().zip(scores).collect();
-    // The last of a lane scores 0 once the lane is normalised, and is found all the same.
-    scored.retain(|(_, score)| *score > UNRANKED);
     scored.sort_by(|(a, x), (b, y)| y.total_cmp(x).then_with(|| a.id.cmp(&b.id)));
     scored.truncate(query.k as usize);
-    let estimates: Vec<u64> = scored
-        .iter()
-        .map(|(row, _)| estimate_tokens(&row.content))
-        .collect();
-    let kept = halofy_retrieval::fit_budget(&estimates, u64::from(query.token_budget));
-    let hits = kept.into_iter().map(|at| (&scored[at], estimates[at]));
-    hits.map(|((row, score), token_estimate)| Ranked {
+    let hit = |(row, score): (Candidate, f64)| Ranked {
         id: Some(row.id.to_string()),
         tier: "L2",
         reference: row.id.to_string(),
-        namespace: row.namespace.clone(),
-        content: row.content.clone(),
-        score: *score,
-        token_estimate,
+        namespace: row.namespace,
+        token_estimate: estimate_tokens(&row.content),
+        content: row.content,
+        score,
         current: None,
-    })
-    .collect()
+    };
+    let mut hits: Vec<Ranked> = scored.into_iter().map(hit).collect();
+    let budget = u64::from(query.token_budget);
+    trim_to_budget(&mut hits, budget, |hit| hit.token_estimate);
+    hits
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sqlx::Row;
 
 use crate::retrieval::{as_limit, read_candidate};
-use crate::scope::{in_scope, visible};
+use crate::scope::{current, in_scope, visible};
 use crate::{Candidate, Mention, Scope, Store, StoreError};
 
 const MAX_ENTITIES: i64 = 2_000;

@@ -9,7 +9,7 @@ use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use time::OffsetDateTime;
 
-use crate::scope::{in_scope, visible};
+use crate::scope::{current, in_scope, visible};
 use crate::{Scope, Store, StoreError, Transaction};
 
 /// A memory to be stored: verbatim, classified and embedded.

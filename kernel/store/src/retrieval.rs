@@ -10,7 +10,7 @@ use pgvector::Vector;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
-use crate::scope::{in_scope, visible, visible_rows};
+use crate::scope::{current, in_scope, visible, visible_rows};
 use crate::{Scope, Store, StoreError};
 
 /// Up to this many visible rows, words are looked for row by row; in more, through

@@ -30,11 +30,18 @@ macro_rules! in_scope {
     };
 }
 
-/// The rows of `memory_objects m` that the scope bound as `$1` sees: in scope,
-/// active and currently valid.
+/// The rows of `memory_objects m` that are believed now: active and currently valid.
+macro_rules! current {
+    () => {
+        "m.status = 'active' and m.t_valid_to is null"
+    };
+}
+
+/// The rows of `memory_objects m` that the scope bound as `$1` sees: in scope and
+/// believed now.
 macro_rules! visible {
     () => {
-        "m.namespace = any($1) and m.status = 'active' and m.t_valid_to is null"
+        concat!(in_scope!(), " and ", current!())
     };
 }
 
@@ -43,11 +50,12 @@ macro_rules! visible {
 /// knowing `$1` takes `any($1)` for most of the table.
 macro_rules! visible_rows {
     () => {
-        "unnest($1::text[]) as scope (namespace) cross join lateral (
-             select * from memory_objects inner_m
-              where inner_m.namespace = scope.namespace
-                and inner_m.status = 'active' and inner_m.t_valid_to is null
-             offset 0) m"
+        concat!(
+            "unnest($1::text[]) as scope (namespace) cross join lateral (
+                 select * from memory_objects m where m.namespace = scope.namespace and ",
+            current!(),
+            " offset 0) m"
+        )
     };
 }
 
@@ -59,7 +67,7 @@ macro_rules! in_subtree {
     };
 }
 
-pub(crate) use {in_scope, in_subtree, visible, visible_rows};
+pub(crate) use {current, in_scope, in_subtree, visible, visible_rows};
 
 /// The pattern that matches what lies below a namespace, and not the namespace
 /// itself: its literal, escaped, and `/%`.

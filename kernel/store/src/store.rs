@@ -14,7 +14,7 @@ use crate::retrieval::Size;
 use crate::{Location, StoreConfig, StoreError, VectorSpace};
 
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Rows after which the planner's figures are renewed.
+/// Commits after which the planner's figures are renewed.
 const ANALYSE_AFTER: u64 = 1_000;
 /// Larger vectors do not fit a page beside a memory and go out of line.
 const MAX_INLINE_DIMENSION: usize = 1_000;
@@ -26,8 +26,9 @@ pub struct Store {
     pool: PgPool,
     embedded: Option<Embedded>,
     space: VectorSpace,
+    /// How much each namespace sees. Only chooses a plan.
     pub(crate) sizes: Cache<Namespace, Size>,
-    /// Rows written since the planner was last told about them.
+    /// Commits since the planner was last told what they wrote.
     pub(crate) unanalysed: AtomicU64,
 }
 
