@@ -174,7 +174,9 @@ async fn open(setup: &Setup, data: &Data) -> Result<Store, StoreError> {
         embedder: setup.embedder.identity().to_owned(),
         dimension: setup.embedder.dimension(),
     };
-    Store::open(config, space).await
+    let store = Store::open(config, space).await?;
+    store.warm().await?;
+    Ok(store)
 }
 
 /// Serves until told to stop, or until nobody is left to tell.

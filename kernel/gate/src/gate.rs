@@ -139,6 +139,14 @@ impl Gate {
         })
     }
 
+    /// Opens what calls would otherwise wait for. Once, before serving.
+    ///
+    /// # Errors
+    /// [`Refusal::Unavailable`] when the store gives fewer connections than configured.
+    pub async fn warm(&self) -> Result<(), Refusal> {
+        Ok(self.store.warm().await?)
+    }
+
     /// Whether the kernel can serve: the store answers.
     ///
     /// # Errors

@@ -88,6 +88,20 @@ impl Store {
         Ok(())
     }
 
+    /// Opens every connection that the pool may hold. Before serving: logging in to a
+    /// server can take longer than a cartridge may wait for its view.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] when the server gives fewer.
+    pub async fn warm(&self) -> Result<(), StoreError> {
+        let most = self.pool.options().get_max_connections();
+        let opening = (0..most).map(|_| self.pool.acquire());
+        // Held together, so that none is handed out twice.
+        let opened = futures_util::future::try_join_all(opening).await?;
+        drop(opened);
+        Ok(())
+    }
+
     /// Closes every connection and, if embedded, stops the database.
     pub async fn close(self) {
         self.pool.close().await;

@@ -47,6 +47,10 @@ impl Serve {
         let listener = Listener::tcp(&listen).await?;
         let address = listener.address()?;
         let gate = boot(&settings.kernel()?).await?;
+        gate.warm().await.context(
+            "the database gives fewer connections than configured; \
+             lower max_connections in the [server] table of --config",
+        )?;
         let (stop, stopped) = watch::channel(false);
         let control = open_control(settings, &gate, stopped.clone())?;
         let router = public_router(gate.clone(), Some(recorder()?));
