@@ -2,8 +2,6 @@
 //! against it, and it is what is served when one fails, so it stays plain. What must not
 //! live here: anything that would make it a better retriever and a worse referee.
 
-use std::collections::BTreeMap;
-
 use halofy_driver::{
     Candidate, Capabilities, Handle, PlanError, Query, Retriever, ScopedView, ScoredCandidate,
     ScoredRef,
@@ -42,12 +40,11 @@ pub fn plan(view: &impl ScopedView, query: &Query) -> Result<Vec<ScoredRef>, Pla
     let limit = as_limit(pool_size(k));
     let near = nearest(view, &query.text, limit)?;
     let pool = view.lexical_candidates(&query.text, limit)?;
-    let contents = contents(&near, &pool);
+    let contents = Contents::of(&near, &pool);
     let vector: Vec<_> = near.iter().map(|hit| (hit.handle, hit.score)).collect();
     let lexical = lexical_lane(&query.text, &contents);
     let mut hits = hybrid_merge(&vector, &lexical, k);
-    let tokens =
-        |(handle, _): &(Handle, f64)| contents.get(handle).map_or(0, |c| estimate_tokens(c));
+    let tokens = |(handle, _): &(Handle, f64)| contents.get(*handle).map_or(0, estimate_tokens);
     trim_to_budget(&mut hits, u64::from(query.token_budget), tokens);
     let scored = |(handle, score)| ScoredRef { handle, score };
     Ok(hits.into_iter().map(scored).collect())
@@ -67,16 +64,30 @@ fn nearest(
 }
 
 /// BM25 of every row that the view handed out, which together are taken for the corpus.
-fn lexical_lane(text: &str, contents: &BTreeMap<Handle, &str>) -> Vec<(Handle, f64)> {
-    let texts: Vec<&str> = contents.values().copied().collect();
+fn lexical_lane(text: &str, contents: &Contents<'_>) -> Vec<(Handle, f64)> {
+    let texts: Vec<&str> = contents.0.iter().map(|(_, content)| *content).collect();
     let scores = bm25_scores(text, &texts);
-    contents.keys().copied().zip(scores).collect()
+    let handles = contents.0.iter().map(|(handle, _)| *handle);
+    handles.zip(scores).collect()
 }
 
-fn contents<'c>(near: &'c [ScoredCandidate], pool: &'c [Candidate]) -> BTreeMap<Handle, &'c str> {
-    let near = near.iter().map(|hit| (hit.handle, hit.content.as_str()));
-    near.chain(pool.iter().map(|row| (row.handle, row.content.as_str())))
-        .collect()
+/// What the rows of both arms say, each once, by handle.
+struct Contents<'c>(Vec<(Handle, &'c str)>);
+
+impl<'c> Contents<'c> {
+    fn of(near: &'c [ScoredCandidate], pool: &'c [Candidate]) -> Self {
+        let near = near.iter().map(|hit| (hit.handle, hit.content.as_str()));
+        let pool = pool.iter().map(|row| (row.handle, row.content.as_str()));
+        let mut rows: Vec<_> = near.chain(pool).collect();
+        rows.sort_unstable_by_key(|(handle, _)| *handle);
+        rows.dedup_by_key(|(handle, _)| *handle);
+        Self(rows)
+    }
+
+    fn get(&self, handle: Handle) -> Option<&'c str> {
+        let found = self.0.binary_search_by_key(&handle, |(other, _)| *other);
+        found.ok().map(|at| self.0[at].1)
+    }
 }
 
 fn as_limit(count: usize) -> u32 {

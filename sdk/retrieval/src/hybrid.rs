@@ -1,7 +1,7 @@
 //! Merging the vector lane and the lexical lane into one ranking. Refs are whatever the
 //! caller ranks by; only their order matters, as the last tie-break.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Ordering;
 
 use crate::normalize::min_max;
 
@@ -47,16 +47,14 @@ pub fn hybrid_merge<R: Ord + Clone>(
 ) -> Vec<(R, f64)> {
     let near = best_of_each(vector, Some(COSINE_FLOOR));
     let words = best_of_each(lexical, Some(BM25_FLOOR));
-    let farthest = near.values().copied().fold(1.0, f64::min);
+    let farthest = near.iter().map(|(_, cosine)| *cosine).fold(1.0, f64::min);
     let beyond = if near.is_empty() { 0.0 } else { farthest };
-    let score = |found: &R| {
-        let cosine = near.get(found).copied().unwrap_or(beyond);
-        let bm25 = words.get(found).copied().unwrap_or(0.0);
-        VECTOR_WEIGHT * cosine + LEXICAL_WEIGHT * bm25
-    };
-    let found: BTreeSet<&R> = near.keys().chain(words.keys()).copied().collect();
-    let scored = found.into_iter().map(|found| (found.clone(), score(found)));
-    top(scored.collect(), k)
+    let merged = joined(&near, &words).map(|(found, cosine, bm25)| {
+        let (cosine, bm25) = (cosine.unwrap_or(beyond), bm25.unwrap_or(0.0));
+        let score = VECTOR_WEIGHT * cosine + LEXICAL_WEIGHT * bm25;
+        (found.clone(), score)
+    });
+    top(merged.collect(), k)
 }
 
 /// Merges any number of weighted lanes whose measures are not known: each min-max
@@ -64,19 +62,19 @@ pub fn hybrid_merge<R: Ord + Clone>(
 /// which a ref is missing adds nothing to it; one in which it is repeated counts its best.
 #[must_use]
 pub fn weighted_merge<R: Ord + Clone>(lanes: &[(f64, &[(R, f64)])], k: usize) -> Vec<(R, f64)> {
-    let mut merged: BTreeMap<&R, f64> = BTreeMap::new();
+    let mut merged: Vec<(R, f64)> = Vec::new();
     for (weight, lane) in lanes {
-        for (found, score) in best_of_each(lane, None) {
-            *merged.entry(found).or_default() += weight * score;
-        }
+        let scored = best_of_each(lane, None).into_iter();
+        merged.extend(scored.map(|(found, score)| (found.clone(), weight * score)));
     }
-    top(
-        merged
-            .into_iter()
-            .map(|(found, score)| (found.clone(), score))
-            .collect(),
-        k,
-    )
+    // Stable, so that a ref's parts are summed in the order of the lanes.
+    merged.sort_by(|(a, _), (b, _)| a.cmp(b));
+    merged.dedup_by(|(found, part), (kept, sum)| {
+        let same = found == kept;
+        *sum += if same { *part } else { 0.0 };
+        same
+    });
+    top(merged, k)
 }
 
 /// A score that does not depend on what else was found, in [-0.6, 1):
@@ -86,15 +84,35 @@ pub fn absolute_score(cosine: f64, bm25: f64) -> f64 {
     0.6 * cosine + 0.4 * (bm25 / (bm25 + 1.0))
 }
 
-/// The lane normalised, from `floor` if there is one, else from the least in it.
-fn best_of_each<R: Ord>(lane: &[(R, f64)], floor: Option<f64>) -> BTreeMap<&R, f64> {
+/// The lane normalised, from `floor` if there is one, else from the least in it: the best
+/// score of each ref, by ref.
+fn best_of_each<R: Ord>(lane: &[(R, f64)], floor: Option<f64>) -> Vec<(&R, f64)> {
     let scores: Vec<f64> = lane.iter().map(|(_, score)| *score).chain(floor).collect();
-    let mut best = BTreeMap::new();
-    for ((found, _), score) in lane.iter().zip(min_max(&scores)) {
-        let entry = best.entry(found).or_insert(score);
-        *entry = entry.max(score);
-    }
+    let refs = lane.iter().map(|(found, _)| found);
+    let mut best: Vec<(&R, f64)> = refs.zip(min_max(&scores)).collect();
+    best.sort_unstable_by(|(a, x), (b, y)| a.cmp(b).then_with(|| y.total_cmp(x)));
+    best.dedup_by(|(found, _), (kept, _)| found == kept);
     best
+}
+
+/// Two lanes by ref, side by side.
+fn joined<'r, R: Ord>(
+    first: &[(&'r R, f64)],
+    second: &[(&'r R, f64)],
+) -> impl Iterator<Item = (&'r R, Option<f64>, Option<f64>)> {
+    let mut first = first.iter().copied().peekable();
+    let mut second = second.iter().copied().peekable();
+    std::iter::from_fn(move || {
+        let order = match (first.peek(), second.peek()) {
+            (Some((a, _)), Some((b, _))) => a.cmp(b),
+            (Some(_), None) => Ordering::Less,
+            (None, _) => Ordering::Greater,
+        };
+        let a = first.next_if(|_| order.is_le());
+        let b = second.next_if(|_| order.is_ge());
+        let (found, _) = a.or(b)?;
+        Some((found, a.map(|(_, score)| score), b.map(|(_, score)| score)))
+    })
 }
 
 fn top<R: Ord>(mut hits: Vec<(R, f64)>, k: usize) -> Vec<(R, f64)> {

@@ -2,11 +2,6 @@
 //! list of thirty or so costs about five points of recall. It stands here and does not
 //! come from a crate because those carry every language into each cartridge.
 
-use std::collections::HashSet;
-use std::sync::OnceLock;
-
-use crate::fnv::BuildFnv;
-
 /// NLTK, corpus `stopwords`, `english`.
 const ENGLISH: &str = "\
     a about above after again against ain all am an and any are aren aren't as at be \
@@ -27,27 +22,75 @@ const ENGLISH: &str = "\
 /// a place and a victory.
 const HALVES: [&str; 3] = ["don", "haven", "won"];
 
-/// No word on the list is longer, in bytes.
-const LONGEST: usize = 10;
+/// The words by [`slot`], with open addressing: the next free slot after its own. Made
+/// when this crate is compiled: a cartridge starts afresh for each call and could not
+/// afford to make it then. Sparse, so that most words that are not listed meet nothing.
+const TABLE: [&str; SLOTS] = table();
+const SLOTS: usize = 1024;
+
+const fn table() -> [&'static str; SLOTS] {
+    let mut table = [""; SLOTS];
+    let mut rest = ENGLISH;
+    while !rest.is_empty() {
+        let mut end = 0;
+        while end < rest.len() && rest.as_bytes()[end] != b' ' {
+            end += 1;
+        }
+        let (word, after) = rest.split_at(end);
+        let mut at = slot(word.as_bytes());
+        while !table[at].is_empty() {
+            at = (at + 1) % SLOTS;
+        }
+        table[at] = word;
+        rest = if after.is_empty() {
+            after
+        } else {
+            after.split_at(1).1
+        };
+    }
+    table
+}
+
+/// From the length and three bytes of a word that is not empty: a hash that reads all of
+/// them would cost more than it saves.
+const fn slot(word: &[u8]) -> usize {
+    let (first, middle, last) = (word[0], word[word.len() / 2], word[word.len() - 1]);
+    let key = u32::from_le_bytes([first, middle, last, word.len() as u8]);
+    // The fractional part of the golden ratio; the high bits are the mixed ones.
+    (key.wrapping_mul(0x9e37_79b1) >> (u32::BITS - SLOTS.ilog2())) as usize
+}
 
 /// Whether the lower-case `word` is a stop word; `negated` when "'t" follows it.
 pub(crate) fn is_stop_word(word: &str, negated: bool) -> bool {
-    static WORDS: OnceLock<HashSet<&'static str, BuildFnv>> = OnceLock::new();
-    let words = || ENGLISH.split(' ').collect();
-    word.len() <= LONGEST
-        && WORDS.get_or_init(words).contains(word)
-        && (negated || !HALVES.contains(&word))
+    if word.is_empty() {
+        return false;
+    }
+    let mut at = slot(word.as_bytes());
+    while !TABLE[at].is_empty() {
+        if same(TABLE[at], word) {
+            return negated || !HALVES.contains(&word);
+        }
+        at = (at + 1) % SLOTS;
+    }
+    false
+}
+
+/// In place, since a call costs more than the few bytes of a stop word.
+fn same(listed: &str, word: &str) -> bool {
+    listed.len() == word.len() && listed.bytes().zip(word.bytes()).all(|(a, b)| a == b)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]
     fn the_list_is_the_long_one() {
         let list: HashSet<&str> = ENGLISH.split(' ').collect();
         assert_eq!(list.len(), 198);
-        assert!(list.iter().all(|word| (1..=LONGEST).contains(&word.len())));
+        assert!(list.iter().all(|word| is_stop_word(word, true)));
         assert!(
             ["a", "o", "you've", "yourselves"]
                 .iter()

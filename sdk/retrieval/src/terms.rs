@@ -72,33 +72,58 @@ impl EnglishStemmer {
 /// False only if the stem of `word` is not `stem`. Snowball rewrites the end of a word, and
 /// at most the last two bytes of a stem are not those of the word ("dying" to "die").
 pub(crate) fn may_stem_to(word: &str, stem: &str) -> bool {
-    let common = stem.len().saturating_sub(2).max(1);
-    word.as_bytes()
-        .starts_with(&stem.as_bytes()[..common.min(stem.len())])
+    let common = stem.len().saturating_sub(2).max(1).min(stem.len());
+    // Byte by byte: nearly all differ in the first few, and a call costs more than those.
+    let mut bytes = word.bytes().zip(stem.bytes()).take(common);
+    word.len() >= common && bytes.all(|(a, b)| a == b)
+}
+
+/// What a byte of ASCII text is to a word: nothing, a part, or a capital letter.
+const BETWEEN: u8 = 0;
+const SMALL: u8 = 1;
+const CAPITAL: u8 = 2;
+const CLASS: [u8; 256] = classes();
+
+const fn classes() -> [u8; 256] {
+    let mut classes = [BETWEEN; 256];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        classes[byte as usize] = match byte {
+            b'A'..=b'Z' => CAPITAL,
+            b'a'..=b'z' | b'0'..=b'9' => SMALL,
+            _ => BETWEEN,
+        };
+        byte += 1;
+    }
+    classes
 }
 
 /// What [`each_unicode_word`] would find, at a fraction of the cost.
 fn each_ascii_word(text: &str, keep: &mut impl FnMut(&str, bool)) {
+    let bytes = text.as_bytes();
     let mut lower = String::new();
-    let mut rest = text;
-    while let Some(start) = rest.bytes().position(|b| b.is_ascii_alphanumeric()) {
-        rest = &rest[start..];
-        let end = rest
-            .bytes()
-            .position(|b| !b.is_ascii_alphanumeric())
-            .unwrap_or(rest.len());
-        let (word, after) = rest.split_at(end);
-        // A digit and an apostrophe are not of one word, says UAX #29.
-        let negated = word.ends_with(|c: char| c.is_ascii_alphabetic()) && followed_by_t(after);
-        if word.bytes().any(|b| b.is_ascii_uppercase()) {
-            lower.clear();
-            lower.push_str(word);
-            lower.make_ascii_lowercase();
-            keep(&lower, negated);
-        } else {
-            keep(word, negated);
+    // Of the word at hand, if any: where it began, and what it is made of.
+    let (mut start, mut made_of) = (0, BETWEEN);
+    for (at, byte) in bytes.iter().chain(&[b' ']).enumerate() {
+        let class = CLASS[usize::from(*byte)];
+        if class != BETWEEN {
+            made_of |= class;
+            continue;
         }
-        rest = after;
+        if made_of != BETWEEN {
+            let word = &text[start..at];
+            // A digit and an apostrophe are not of one word, says UAX #29.
+            let apostrophe = *byte == b'\'' && !bytes[at - 1].is_ascii_digit();
+            let negated = apostrophe && followed_by_t(&text[at..]);
+            if made_of & CAPITAL != 0 {
+                lower.clear();
+                lower.extend(word.chars().map(|c| c.to_ascii_lowercase()));
+                keep(&lower, negated);
+            } else {
+                keep(word, negated);
+            }
+        }
+        (start, made_of) = (at + 1, BETWEEN);
     }
 }
 

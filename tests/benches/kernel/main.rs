@@ -2,7 +2,8 @@
 //! were measured side by side in one run. Nothing here can fail on a slow machine.
 //!
 //! `cargo bench -p halofy-tests -- FILE` loads LoCoMo from `locomo10.json`;
-//! without it, a made-up corpus of the same shape. The embedded store is always
+//! without it, a made-up corpus of the same shape; `-- sandbox FILE` stops after
+//! the sandbox. The embedded store is always
 //! measured; a server too, when `HALOFY_TEST_DATABASE_URL` names one.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -23,10 +24,15 @@ fn main() {
         return;
     }
     arguments.retain(|argument| !argument.starts_with("--"));
+    let only_sandbox = arguments.iter().any(|argument| argument == "sandbox");
+    arguments.retain(|argument| argument != "sandbox");
     let corpus = Corpus::load(arguments.first().map(PathBuf::from).as_deref());
     println!("corpus: {}", corpus.name);
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    runtime.block_on(sandbox::run());
+    runtime.block_on(sandbox::run(&corpus));
+    if only_sandbox {
+        return;
+    }
     runtime.block_on(searches::run(&corpus, false));
     match std::env::var(DATABASE_URL) {
         Ok(_) => runtime.block_on(searches::run(&corpus, true)),

@@ -8,36 +8,41 @@ use halofy::boot::{Mounted, mount};
 use halofy_cartridge::{PlanQuery, Row, RowId, View, ViewFuture};
 use halofy_driver::{Candidate, EntityFact, Query, ScopedView, ScoredCandidate, ViewError};
 
+use crate::corpus::Corpus;
 use crate::p50_us;
 
 const CANDIDATES: usize = 500;
 const ROUNDS: usize = 2_000;
 const K: u32 = 30;
-const QUERY: &str = "where did the w17 team move the w202 staging w33 cluster in march";
 
 /// The same rows for both sides.
 struct Fixed {
     texts: Vec<Arc<str>>,
+    namespace: Arc<str>,
 }
 
 impl Fixed {
-    fn new() -> Self {
-        let mut state = 3_u32;
-        let mut word = move || {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            format!("w{}", (state >> 16) % 400)
-        };
-        let mut text = || (0..27).map(|_| word()).collect::<Vec<_>>().join(" ").into();
+    fn new(texts: &[String]) -> Self {
+        let texts = texts.iter().take(CANDIDATES);
         Self {
-            texts: (0..CANDIDATES).map(|_| text()).collect(),
+            texts: texts.map(|text| text.as_str().into()).collect(),
+            namespace: "bench".into(),
         }
+    }
+
+    fn characters(&self) -> usize {
+        self.texts
+            .iter()
+            .map(|text| text.chars().count())
+            .sum::<usize>()
+            / self.texts.len()
     }
 
     fn row(&self, at: usize) -> Row {
         Row {
             id: RowId::Memory(at as u128),
             content: self.texts[at].clone(),
-            namespace: "bench".into(),
+            namespace: self.namespace.clone(),
         }
     }
 
@@ -119,17 +124,19 @@ impl ScopedView for Fixed {
     }
 }
 
-pub(crate) async fn run() {
+pub(crate) async fn run(corpus: &Corpus) {
+    let (_, texts, questions) = &corpus.conversations[0];
+    let question = questions[0].as_str();
     let Mounted { host, drivers } = mount(&[] as &[&str]).expect("the baseline mounts");
     let baseline = drivers.baseline();
-    let view = Arc::new(Fixed::new());
+    let view = Arc::new(Fixed::new(texts));
     let plan = PlanQuery {
-        text: QUERY.into(),
+        text: question.into(),
         token_budget: 3_000,
         k: K,
     };
     let query = Query {
-        text: QUERY.to_owned(),
+        text: question.to_owned(),
         token_budget: 3_000,
         k: K,
     };
@@ -150,7 +157,8 @@ pub(crate) async fn run() {
     }
     let (fresh, wasm, native) = (p50_us(fresh), p50_us(wasm), p50_us(native));
     println!(
-        "\nsandbox ({CANDIDATES} candidates of ~130 characters, k {K}, p50 of {ROUNDS} calls)"
+        "\nsandbox ({CANDIDATES} candidates of {} characters, k {K}, p50 of {ROUNDS} calls)",
+        view.characters(),
     );
     println!("  fresh store and instance   {fresh:8.1} µs");
     println!("  plan() in the sandbox      {wasm:8.1} µs");
