@@ -22,6 +22,7 @@ mod prologue;
 mod read;
 mod search;
 mod sequencer;
+mod sidecar;
 mod stats;
 mod view;
 mod write;
@@ -36,3 +37,4 @@ pub use operator::{
     AuditTail, AuditVerification, DriverSummary, EffectivePolicyView, KeySummary, PolicyView,
 };
 pub use search::{Fallback, Ranked, SearchAnswer};
+pub use sidecar::{Sidecar, SidecarError, SidecarFailure};
