@@ -1,13 +1,16 @@
 //! Reads a component's outside before anything is compiled: what it imports, what
 //! it exports, what it says about itself. Pure functions over bytes.
 
+use serde::Serialize;
 use wasmparser::component_types::ComponentEntityType;
 use wasmparser::types::{Types, TypesRef};
 use wasmparser::{Encoding, Parser, Payload, ValidPayload, Validator};
 
+use crate::cartridge::Digest;
+use crate::contract::{Item, RETRIEVER_FUNCTIONS, VIEW_FUNCTIONS, items, kind};
 use crate::error::LoadError;
 use crate::manifest::{MANIFEST_SECTION, Manifest};
-use crate::signature::{Item, RETRIEVER_FUNCTIONS, VIEW_FUNCTIONS, items, kind};
+use crate::structure::Structure;
 
 /// The interface of types: carries no functions.
 pub const TYPES: &str = "halofy:driver/types@1.0.0";
@@ -19,22 +22,88 @@ pub const RETRIEVER: &str = "halofy:driver/retriever@1.0.0";
 const WASM_MAGIC: &[u8] = b"\0asm";
 const ELF_MAGIC: &[u8] = b"\x7fELF";
 
-/// Checks `bytes` against the contract and gives the manifest, if there is one.
-pub(crate) fn admit(bytes: &[u8], limit: usize) -> Result<Option<Manifest>, LoadError> {
-    if bytes.len() > limit {
-        let size = bytes.len();
-        return Err(LoadError::TooLarge { size, limit });
-    }
+/// What can be told of a component that fits the contract without compiling it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Inspection {
+    /// In bytes.
+    pub size: usize,
+    /// The SHA-256 of the bytes.
+    pub digest: Digest,
+    /// The interfaces that it imports, with the functions of each, in its order.
+    pub imports: Vec<Interface>,
+    /// What it exports, in its order. Only the retriever is ever called.
+    pub exports: Vec<String>,
+    /// What it says about itself.
+    pub manifest: Option<Manifest>,
+    /// Core functions with a body, all modules together.
+    pub functions: u64,
+    /// Core modules and components inside.
+    pub nested: u64,
+}
+
+/// An imported interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Interface {
+    /// With package and version.
+    pub name: String,
+    /// The functions that the component has a use for.
+    pub functions: Vec<String>,
+}
+
+/// Reads a component's outside and checks it against the contract, as
+/// [`CartridgeHost::load`](crate::CartridgeHost::load) does before it compiles. No
+/// engine is needed. `limit` is in bytes.
+///
+/// # Errors
+/// [`LoadError`], never [`LoadError::Compile`].
+pub fn inspect(bytes: &[u8], limit: usize) -> Result<Inspection, LoadError> {
+    admit(bytes, limit)
+}
+
+/// Checks `bytes` against the contract.
+pub(crate) fn admit(bytes: &[u8], limit: usize) -> Result<Inspection, LoadError> {
+    check_size(bytes, limit)?;
     check_magic(bytes)?;
     let outside = Outside::read(bytes)?;
     let types = outside.types.as_ref();
     check_imports(types, &outside.imports)?;
     check_retriever(types, &outside.exports)?;
-    match outside.manifests.as_slice() {
-        [] => Ok(None),
-        [section] => Manifest::parse(section).map(Some),
-        _ => Err(LoadError::Manifest("there is more than one".to_owned())),
+    let manifest = match outside.manifests.as_slice() {
+        [] => None,
+        [section] => Some(Manifest::parse(section)?),
+        _ => return Err(LoadError::Manifest("there is more than one".to_owned())),
+    };
+    Ok(Inspection {
+        size: bytes.len(),
+        digest: Digest::of(bytes),
+        imports: interfaces(types, &outside.imports),
+        exports: outside.exports.iter().map(ToString::to_string).collect(),
+        manifest,
+        functions: outside.structure.functions,
+        nested: outside.structure.nested,
+    })
+}
+
+/// The imports, which are all interfaces, with their functions.
+fn interfaces(types: TypesRef<'_>, imports: &[&str]) -> Vec<Interface> {
+    let functions = |name: &str| match types.component_item_for_import(name).map(|item| item.ty) {
+        Some(ComponentEntityType::Instance(id)) => items(types, id),
+        _ => vec![],
+    };
+    let interface = |name: &&str| Interface {
+        name: (*name).to_owned(),
+        functions: functions(name).into_iter().map(|(name, _)| name).collect(),
+    };
+    imports.iter().map(interface).collect()
+}
+
+pub(crate) fn check_size(bytes: &[u8], limit: usize) -> Result<(), LoadError> {
+    let size = bytes.len();
+    if size > limit {
+        return Err(LoadError::TooLarge { size, limit });
     }
+    Ok(())
 }
 
 fn check_magic(bytes: &[u8]) -> Result<(), LoadError> {
@@ -62,6 +131,7 @@ struct Outside<'a> {
     imports: Vec<&'a str>,
     exports: Vec<&'a str>,
     manifests: Vec<&'a [u8]>,
+    structure: Structure,
     types: Types,
 }
 
@@ -69,9 +139,10 @@ impl<'a> Outside<'a> {
     fn read(bytes: &'a [u8]) -> Result<Self, LoadError> {
         let (mut imports, mut exports, mut manifests) = (vec![], vec![], vec![]);
         let mut validator = Validator::new();
-        let mut depth = 0_usize;
+        let (mut depth, mut structure) = (0_usize, Structure::default());
         for payload in Parser::new(0).parse_all(bytes) {
             let payload = payload.map_err(malformed)?;
+            structure.count(&payload)?;
             match &payload {
                 Payload::Version { encoding, .. } => {
                     depth += 1;
@@ -104,6 +175,7 @@ impl<'a> Outside<'a> {
                         imports,
                         exports,
                         manifests,
+                        structure,
                         types,
                     });
                 }

@@ -8,13 +8,17 @@ use tokio::sync::OwnedSemaphorePermit;
 use wasmtime::component::{ComponentExportIndex, ComponentNamedList, Instance, Lift, Lower};
 use wasmtime::{Engine, PoolConcurrencyLimitError, Store, Trap};
 
+use crate::call_limits::CallLimits;
 use crate::cartridge::Cartridge;
-use crate::error::{GUEST, PlanFailure, Stop};
+use crate::error::{Failed, GUEST, PlanFailure, Stop};
 use crate::host::CartridgeHost;
 use crate::outcome::{CallStats, Plan, PlanQuery, settle};
 use crate::state::CallState;
 use crate::view::{NothingVisible, View};
 use crate::wire::{Capabilities, PlanError, Query, ScoredRef};
+
+/// More than a call can use.
+const FUEL: u64 = u64::MAX;
 
 type Planned = Result<Vec<ScoredRef>, PlanError>;
 
@@ -31,23 +35,36 @@ impl CartridgeHost {
         view: Arc<dyn View>,
         query: PlanQuery,
     ) -> Result<Plan, PlanFailure> {
-        let _place = self.place(cartridge).await?;
-        let began = Instant::now();
-        let mut call = Call::new(self, view);
-        let wire = Query {
-            text: Arc::clone(&query.text),
-            token_budget: query.token_budget,
-            k: query.k,
-        };
-        let answered: (Planned,) = call.run(cartridge, &cartridge.plan, (wire,)).await?;
-        let answer = answered.0.map_err(|error| match error {
-            PlanError::Unavailable(why) => PlanFailure::Unavailable(brief(&why)),
-            PlanError::Other(why) => PlanFailure::Other(brief(&why)),
+        let planned = self.plan_measured(cartridge, view, query).await;
+        planned.map_err(|failed| failed.failure)
+    }
+
+    /// As [`CartridgeHost::plan`], and says of a failure too what it cost.
+    ///
+    /// # Errors
+    /// [`Failed`].
+    pub async fn plan_measured(
+        &self,
+        cartridge: &Cartridge,
+        view: Arc<dyn View>,
+        query: PlanQuery,
+    ) -> Result<Plan, Failed> {
+        let _place = self.place(cartridge).await.map_err(|failure| Failed {
+            failure,
+            stats: CallStats::default(),
         })?;
+        let mut call = Call::new(self, view, &cartridge.limits);
+        let settled = call.plan(cartridge, &query).await;
         let mut stats = call.stats();
-        let hits = settle(&answer, &call.store.data().table, &query, &mut stats);
-        stats.total = began.elapsed();
-        Ok(Plan { hits, stats })
+        let outcome = settled.map(|answer| {
+            let table = &call.store.data().table;
+            settle(&answer, table, &query, &mut stats)
+        });
+        stats.finish(call.began.elapsed());
+        match outcome {
+            Ok(hits) => Ok(Plan { hits, stats }),
+            Err(failure) => Err(Failed { failure, stats }),
+        }
     }
 
     /// Asks a cartridge what it makes use of, over a view that shows nothing and
@@ -57,7 +74,7 @@ impl CartridgeHost {
     /// [`PlanFailure`], as for [`CartridgeHost::plan`].
     pub async fn capabilities(&self, cartridge: &Cartridge) -> Result<Capabilities, PlanFailure> {
         let _place = self.place(cartridge).await?;
-        let mut call = Call::new(self, Arc::new(NothingVisible));
+        let mut call = Call::new(self, Arc::new(NothingVisible), &cartridge.limits);
         let answered: (Capabilities,) = call.run(cartridge, &cartridge.capabilities, ()).await?;
         Ok(answered.0)
     }
@@ -83,18 +100,25 @@ struct Call {
     deadline: Instant,
     /// Past the deadline by enough for the guest's own check to come first.
     last_resort: Duration,
-    instantiate: Duration,
+    began: Instant,
+    /// What making the instance took, once that is over.
+    instantiated: Option<Duration>,
 }
 
 impl Call {
-    fn new(host: &CartridgeHost, view: Arc<dyn View>) -> Self {
-        let limits = Arc::clone(&host.limits);
-        let deadline = Instant::now() + limits.total_time;
-        let (copy, last_resort) = (limits.copy, limits.tick);
-        let state = CallState::new(view, limits, Arc::clone(&host.lanes), deadline);
+    fn new(host: &CartridgeHost, view: Arc<dyn View>, limits: &Arc<CallLimits>) -> Self {
+        let began = Instant::now();
+        let deadline = began + limits.total_time;
+        let (copy, last_resort) = (limits.copy, host.limits.tick);
+        let (lanes, table_elements) = (Arc::clone(&host.lanes), host.limits.table_elements);
+        let state = CallState::new(view, Arc::clone(limits), table_elements, lanes, deadline);
         let mut store = Store::new(&host.engine, state);
         store.limiter(|state| &mut state.memory);
         store.set_hostcall_fuel(copy);
+        if host.limits.count_fuel {
+            // Counted, never a limit: time is.
+            let _ = store.set_fuel(FUEL);
+        }
         // A start function runs during instantiation: armed before it.
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(|mut store| Ok(store.data_mut().on_tick()?));
@@ -102,8 +126,26 @@ impl Call {
             store,
             deadline,
             last_resort,
-            instantiate: Duration::ZERO,
+            began,
+            instantiated: None,
         }
+    }
+
+    async fn plan(
+        &mut self,
+        cartridge: &Cartridge,
+        query: &PlanQuery,
+    ) -> Result<Vec<ScoredRef>, PlanFailure> {
+        let wire = Query {
+            text: Arc::clone(&query.text),
+            token_budget: query.token_budget,
+            k: query.k,
+        };
+        let answered: (Planned,) = self.run(cartridge, &cartridge.plan, (wire,)).await?;
+        answered.0.map_err(|error| match error {
+            PlanError::Unavailable(why) => PlanFailure::Unavailable(brief(&why)),
+            PlanError::Other(why) => PlanFailure::Other(brief(&why)),
+        })
     }
 
     /// Instantiates `cartridge` and calls one of its functions.
@@ -135,12 +177,10 @@ impl Call {
         P: ComponentNamedList + Lower + Send + Sync + 'static,
         R: ComponentNamedList + Lift + Send + Sync + 'static,
     {
-        let began = Instant::now();
-        let instance: Instance = match cartridge.code.instantiate_async(&mut self.store).await {
-            Ok(instance) => instance,
-            Err(error) => return Err(self.explain(&error, PlanFailure::Trap)),
-        };
-        self.instantiate = began.elapsed();
+        let instantiated = cartridge.code.instantiate_async(&mut self.store).await;
+        self.instantiated = Some(self.own_time());
+        let instance: Instance =
+            instantiated.map_err(|error| self.explain(&error, PlanFailure::Trap))?;
         let function = instance
             .get_typed_func::<P, R>(&mut self.store, function)
             .map_err(|error| PlanFailure::Host(format!("{error:#}")))?;
@@ -174,14 +214,23 @@ impl Call {
         }
     }
 
+    /// Since the beginning, without the view: a start function may ask it too.
+    fn own_time(&self) -> Duration {
+        let view = self.store.data().used.waited();
+        self.began.elapsed().saturating_sub(view)
+    }
+
     fn stats(&self) -> CallStats {
         let used = &self.store.data().used;
         CallStats {
             host_calls: used.host_calls,
             rows: used.rows,
             bytes: used.bytes,
-            instantiate: self.instantiate,
-            view: used.view_time,
+            instantiate: self.instantiated.unwrap_or_else(|| self.own_time()),
+            view: used.waited(),
+            memory: self.store.data().memory.held() as u64,
+            // An error where nothing is counted.
+            fuel: self.store.get_fuel().map_or(0, |left| FUEL - left),
             ..CallStats::default()
         }
     }

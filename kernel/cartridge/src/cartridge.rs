@@ -1,10 +1,12 @@
 //! An admitted, compiled component.
 
 use std::fmt;
+use std::sync::Arc;
 
 use sha2::Digest as _;
 use wasmtime::component::{ComponentExportIndex, InstancePre};
 
+use crate::call_limits::{CallLimits, Overrides};
 use crate::manifest::Manifest;
 use crate::state::CallState;
 
@@ -32,15 +34,21 @@ impl fmt::Debug for Digest {
 }
 
 /// A component that fits the contract, ready to run on the host that loaded it.
-/// Holds machine code and nothing of any call.
+/// Holds machine code and nothing of any call; a clone shares the code.
+#[derive(Clone)]
 pub struct Cartridge {
-    pub(crate) name: String,
+    pub(crate) name: Arc<str>,
     pub(crate) digest: Digest,
     pub(crate) size: usize,
-    pub(crate) manifest: Option<Manifest>,
+    pub(crate) manifest: Option<Arc<Manifest>>,
     pub(crate) code: InstancePre<CallState>,
     pub(crate) plan: ComponentExportIndex,
     pub(crate) capabilities: ComponentExportIndex,
+    /// Of a call without an operator's word: the kernel's, lowered by the manifest.
+    pub(crate) own_limits: Arc<CallLimits>,
+    pub(crate) ceiling: Arc<CallLimits>,
+    /// Of a call.
+    pub(crate) limits: Arc<CallLimits>,
 }
 
 impl Cartridge {
@@ -68,7 +76,26 @@ impl Cartridge {
 
     /// What the cartridge says about itself.
     pub fn manifest(&self) -> Option<&Manifest> {
-        self.manifest.as_ref()
+        self.manifest.as_deref()
+    }
+
+    /// The limits of a call.
+    pub fn limits(&self) -> &CallLimits {
+        &self.limits
+    }
+
+    /// The same cartridge under an operator's limits, which replace those of an
+    /// earlier call of this function. They lower and raise, up to
+    /// [`Limits::maxima`](crate::Limits::maxima), and win over the manifest. Cheap:
+    /// nothing is compiled again.
+    #[must_use]
+    pub fn with_overrides(&self, overrides: &Overrides) -> Self {
+        let limits = self.own_limits.overridden(overrides, &self.ceiling);
+        let limits = Arc::new(limits);
+        Self {
+            limits,
+            ..self.clone()
+        }
     }
 }
 

@@ -4,6 +4,9 @@ use std::fmt;
 
 use thiserror::Error;
 
+use crate::outcome::CallStats;
+use crate::signing::SignatureError;
+
 /// Why there is no engine to run cartridges on.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("the cartridge engine does not start: {0}")]
@@ -65,6 +68,26 @@ pub enum LoadError {
     /// The manifest section is unusable.
     #[error("the manifest is unusable: {0}")]
     Manifest(String),
+    /// No trusted signature.
+    #[error(transparent)]
+    Signature(#[from] SignatureError),
+    /// Built so that compiling it is costly, on purpose or not.
+    #[error("the component has {found} {what}, the limit is {limit}")]
+    Structure {
+        /// What there is too much of.
+        what: &'static str,
+        /// How much was found before the count was given up.
+        found: u64,
+        /// How much is allowed.
+        limit: u64,
+    },
+    /// The compiler used up what one component may: `time` or `memory`; or it
+    /// crashed over it.
+    #[error("the compiler was stopped: {0}; make the largest functions smaller")]
+    CompileLimit(String),
+    /// The compiler's process could not be run. Says nothing about the component.
+    #[error("the compiler does not run: {0}")]
+    Compiler(String),
     /// The compiler refused it, for instance because it exceeds the pool.
     #[error("the component does not compile here: {0}")]
     Compile(String),
@@ -84,6 +107,10 @@ impl LoadError {
             Self::RetrieverVersion { .. } => "retriever_version",
             Self::RetrieverShape { .. } => "retriever_shape",
             Self::Manifest(_) => "manifest",
+            Self::Signature(error) => error.reason(),
+            Self::Structure { .. } => "structure",
+            Self::CompileLimit(_) => "compile_limit",
+            Self::Compiler(_) => "compiler",
             Self::Compile(_) => "compile",
         }
     }
@@ -157,6 +184,16 @@ impl PlanFailure {
             _ => true,
         }
     }
+}
+
+/// A call that failed, and what it had used by then.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{failure}")]
+pub struct Failed {
+    /// Why.
+    pub failure: PlanFailure,
+    /// What was used; all zero when the call never began.
+    pub stats: CallStats,
 }
 
 /// Where time ran out when no import was running.

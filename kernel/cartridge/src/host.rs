@@ -5,15 +5,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
+use tracing::warn;
 use wasmtime::component::{Component, ComponentExportIndex, Linker};
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 
-use crate::admission::{self, RETRIEVER, TYPES};
+use crate::admission::{self, Inspection, RETRIEVER, TYPES, check_size};
+use crate::cache::CodeCache;
+use crate::call_limits::CallLimits;
 use crate::cartridge::{Cartridge, Digest};
+use crate::compiler::Compiler;
 use crate::error::{EngineError, LoadError};
 use crate::imports;
-use crate::limits::Limits;
+use crate::limits::{CodeSettings, Limits};
 use crate::manifest::is_driver_name;
+use crate::signing::{SignatureFile, Trust, Verdict};
 use crate::state::CallState;
 use crate::ticker::Ticker;
 
@@ -62,35 +67,83 @@ impl CartridgeHost {
     ///
     /// Blocks for as long as compilation takes, which can be seconds: never call
     /// it on a thread that answers requests. Compilation is not bounded by the
-    /// sandbox; bytes that are not trusted belong in a process that can be killed.
+    /// sandbox: what nobody vouches for goes through
+    /// [`CartridgeHost::load_untrusted`].
     ///
     /// # Errors
     /// [`LoadError`], before anything is compiled except for
     /// [`LoadError::Compile`].
     pub fn load(&self, bytes: &[u8], name: &str) -> Result<Cartridge, LoadError> {
-        let manifest = admission::admit(bytes, self.limits.component)?;
-        let name = manifest.as_ref().map_or(name, |manifest| &manifest.name);
-        if !is_driver_name(name) {
-            return Err(LoadError::Manifest(format!("bad name {name:?}")));
-        }
+        let inspection = admission::admit(bytes, self.limits.component)?;
+        let name = driver_name(&inspection, name)?;
         let component = self.compile(bytes)?;
-        let (plan, capabilities) = (
-            index(&component, "plan")?,
-            index(&component, "capabilities")?,
-        );
-        let code = self.linker.instantiate_pre(&component);
-        Ok(Cartridge {
-            name: name.to_owned(),
-            digest: Digest::of(bytes),
-            size: bytes.len(),
-            code: code.map_err(|e| LoadError::Compile(format!("{e:#}")))?,
-            manifest,
-            plan,
-            capabilities,
-        })
+        self.mount(inspection, name, &component)
     }
 
-    /// The limits of every call.
+    /// Admits a component, and compiles it in a process of its own under `compiler`'s
+    /// limits, or takes its code from the cache. `name` is used when the component has
+    /// no manifest.
+    ///
+    /// Needs a tokio runtime with timers and I/O; blocks no thread of it that answers
+    /// requests. Dropping the future kills the process.
+    ///
+    /// # Errors
+    /// [`LoadError`]; all but `Compile`, `CompileLimit` and `Compiler` before anything
+    /// is compiled.
+    pub async fn load_untrusted(
+        &self,
+        bytes: &[u8],
+        name: &str,
+        compiler: &Compiler,
+    ) -> Result<Cartridge, LoadError> {
+        let allow = Trust {
+            keys: &[],
+            allow_unsigned: true,
+            limit: self.limits.component,
+        };
+        let loaded = self.load_signed(bytes, name, None, &allow, compiler);
+        loaded.await.map(|(cartridge, _)| cartridge)
+    }
+
+    /// As [`CartridgeHost::load_untrusted`], for a component that `trust` lets in:
+    /// asked before anything is parsed, and again about the manifest that was found.
+    ///
+    /// # Errors
+    /// [`LoadError::Signature`] and those of [`CartridgeHost::load_untrusted`].
+    pub async fn load_signed(
+        &self,
+        bytes: &[u8],
+        name: &str,
+        signature: Option<&SignatureFile>,
+        trust: &Trust<'_>,
+        compiler: &Compiler,
+    ) -> Result<(Cartridge, Verdict), LoadError> {
+        // Copied only when it is known to be small enough.
+        check_size(bytes, self.limits.component)?;
+        let bytes: Arc<[u8]> = Arc::from(bytes);
+        let (signature, keys, trust) = (signature.cloned(), trust.keys.to_vec(), *trust);
+        let (theirs, limit) = (Arc::clone(&bytes), self.limits.component);
+        let (allow_unsigned, most) = (trust.allow_unsigned, trust.limit);
+        let (verdict, inspection) = aside(move || {
+            let trust = Trust {
+                keys: &keys,
+                allow_unsigned,
+                limit: most,
+            };
+            let verdict = trust.check(&theirs, signature.as_ref())?;
+            let inspection = admission::admit(&theirs, limit)?;
+            verdict.check_manifest(inspection.manifest.as_ref())?;
+            Ok((verdict, inspection))
+        })
+        .await?;
+        let name = driver_name(&inspection, name)?;
+        let component = self
+            .compile_aside(&bytes, inspection.digest, compiler)
+            .await?;
+        Ok((self.mount(inspection, name, &component)?, verdict))
+    }
+
+    /// The limits of the sandbox, and the defaults of every call.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -104,6 +157,60 @@ impl CartridgeHost {
     /// Calls that could start now.
     pub fn free_places(&self) -> usize {
         self.places.available_permits()
+    }
+
+    fn mount(
+        &self,
+        inspection: Inspection,
+        name: String,
+        component: &Component,
+    ) -> Result<Cartridge, LoadError> {
+        let (plan, capabilities) = (index(component, "plan")?, index(component, "capabilities")?);
+        let code = self.linker.instantiate_pre(component);
+        let asked = inspection.manifest.as_ref().and_then(|m| m.limits.as_ref());
+        let limits = CallLimits::default_of(&self.limits).lowered_by(asked);
+        let limits = Arc::new(limits);
+        Ok(Cartridge {
+            name: name.into(),
+            digest: inspection.digest,
+            size: inspection.size,
+            code: code.map_err(|e| LoadError::Compile(format!("{e:#}")))?,
+            manifest: inspection.manifest.map(Arc::new),
+            plan,
+            capabilities,
+            own_limits: Arc::clone(&limits),
+            ceiling: Arc::new(self.limits.maxima()),
+            limits,
+        })
+    }
+
+    /// Code from the cache, or from a child process and then into the cache.
+    async fn compile_aside(
+        &self,
+        bytes: &[u8],
+        digest: Digest,
+        compiler: &Compiler,
+    ) -> Result<Component, LoadError> {
+        let entry = CodeCache::entry(digest, &self.engine, self.limits.code_settings());
+        if let Some(cache) = compiler.cache() {
+            let (cache, engine) = (Arc::clone(cache), self.engine.clone());
+            let cached = aside(move || Ok(cache.get(entry).map(|code| code.load(&engine))));
+            match cached.await? {
+                Some(Ok(component)) => return Ok(component),
+                Some(Err(error)) => warn!(%digest, %error, "cached code is not loaded"),
+                None => {}
+            }
+        }
+        let artefact = compiler.compile(bytes, self.limits.code_settings()).await?;
+        let (cache, engine) = (compiler.cache().cloned(), self.engine.clone());
+        aside(move || {
+            let component = artefact.load(&engine)?;
+            if let Some(cache) = cache {
+                cache.put(entry, &artefact);
+            }
+            Ok(component)
+        })
+        .await
     }
 
     fn compile(&self, bytes: &[u8]) -> Result<Component, LoadError> {
@@ -126,6 +233,23 @@ impl std::fmt::Debug for CartridgeHost {
     }
 }
 
+/// Runs what computes for long on a thread that answers no requests.
+async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, LoadError> + Send + 'static,
+) -> Result<T, LoadError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| Err(LoadError::Compiler("loading panicked".to_owned())))
+}
+
+fn driver_name(inspection: &Inspection, given: &str) -> Result<String, LoadError> {
+    let manifest = inspection.manifest.as_ref();
+    let name = manifest.map_or(given, |manifest| &manifest.name);
+    if !is_driver_name(name) {
+        return Err(LoadError::Manifest(format!("bad name {name:?}")));
+    }
+    Ok(name.to_owned())
+}
+
 fn index(component: &Component, function: &str) -> Result<ComponentExportIndex, LoadError> {
     let interface = component.get_export_index(None, RETRIEVER);
     interface
@@ -134,17 +258,31 @@ fn index(component: &Component, function: &str) -> Result<ComponentExportIndex, 
 }
 
 fn config(limits: &Limits) -> Config {
+    let mut config = code_config(limits.code_settings());
+    config
+        .async_stack_size(limits.wasm_stack + limits.host_stack)
+        .allocation_strategy(InstanceAllocationStrategy::Pooling(pool(limits)));
+    config
+}
+
+/// What machine code depends on: the same in the engine that runs it and in the one
+/// that compiles it in another process.
+pub(crate) fn code_config(settings: CodeSettings) -> Config {
+    let CodeSettings {
+        wasm_stack,
+        count_fuel,
+    } = settings;
     let mut config = Config::new();
     config
         .concurrency_support(false)
         .epoch_interruption(true)
-        .max_wasm_stack(limits.wasm_stack)
-        .async_stack_size(limits.wasm_stack + limits.host_stack)
+        .consume_fuel(count_fuel)
+        .max_wasm_stack(wasm_stack)
+        .async_stack_size(wasm_stack + (64 << 10))
         .memory_init_cow(true)
         // The same component over the same view gives the same bits everywhere.
         .cranelift_nan_canonicalization(true)
-        .relaxed_simd_deterministic(true)
-        .allocation_strategy(InstanceAllocationStrategy::Pooling(pool(limits)));
+        .relaxed_simd_deterministic(true);
     config
 }
 
@@ -162,7 +300,7 @@ fn pool(limits: &Limits) -> PoolingAllocationConfig {
         .max_memories_per_module(limits.memories)
         .max_tables_per_component(limits.tables)
         .max_tables_per_module(limits.tables)
-        .max_memory_size(limits.memory)
+        .max_memory_size(limits.maxima().memory)
         .table_elements(limits.table_elements)
         .linear_memory_keep_resident(KEEP_RESIDENT)
         .table_keep_resident(KEEP_RESIDENT / 8)

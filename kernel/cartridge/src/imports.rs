@@ -11,6 +11,7 @@ use wasmtime::StoreContextMut;
 use wasmtime::component::Linker;
 
 use crate::admission::VIEW;
+use crate::call_limits::Import;
 use crate::error::Stop;
 use crate::state::CallState;
 use crate::view::{Row, View, ViewFailure, ViewFuture};
@@ -35,7 +36,7 @@ pub(crate) fn define(linker: &mut Linker<CallState>) -> wasmtime::Result<()> {
 
 fn namespace(mut store: Store<'_>) -> wasmtime::Result<(String,)> {
     let state = store.data_mut();
-    state.begin_import()?;
+    state.count_import()?;
     let view = AssertUnwindSafe(&state.view);
     let name = catch_unwind(|| view.namespace().to_owned());
     Ok((name.map_err(|_| Stop::ViewPanicked("namespace"))?,))
@@ -44,7 +45,10 @@ fn namespace(mut store: Store<'_>) -> wasmtime::Result<(String,)> {
 fn candidates(mut store: Store<'_>, (limit,): (u32,)) -> Answering<'_, Candidate> {
     Box::new(async move {
         let limit = clamp(&store, limit);
-        let rows = ask(&mut store, "candidates", move |view| view.candidates(limit)).await?;
+        let rows = ask(&mut store, Import::Candidates, move |view| {
+            view.candidates(limit)
+        })
+        .await?;
         Ok((rows.and_then(|rows| hand_out_plain(&mut store, rows, limit)),))
     })
 }
@@ -56,7 +60,7 @@ fn lexical_candidates(
     Box::new(async move {
         let limit = clamp(&store, limit);
         let check = text_fits(&store, &query);
-        let rows = ask(&mut store, "lexical-candidates", move |view| {
+        let rows = ask(&mut store, Import::LexicalCandidates, move |view| {
             checked(check, || view.lexical_candidates(query, limit))
         });
         let rows = rows.await?;
@@ -70,7 +74,7 @@ fn vector_search(
 ) -> Answering<'_, ScoredCandidate> {
     Box::new(async move {
         let k = clamp(&store, k);
-        let rows = ask(&mut store, "vector-search", move |view| {
+        let rows = ask(&mut store, Import::VectorSearch, move |view| {
             let check = embedding_fits(view.dimensions(), &embedding);
             checked(check, || view.vector_search(embedding, k))
         });
@@ -83,7 +87,7 @@ fn concepts(mut store: Store<'_>, (query, k): (String, u32)) -> Answering<'_, Sc
     Box::new(async move {
         let k = clamp(&store, k);
         let check = text_fits(&store, &query);
-        let rows = ask(&mut store, "concepts", move |view| {
+        let rows = ask(&mut store, Import::Concepts, move |view| {
             checked(check, || view.concepts(query, k))
         });
         let rows = rows.await?;
@@ -95,7 +99,7 @@ fn entity_facts(mut store: Store<'_>, (mention, hops): (String, u8)) -> Answerin
     Box::new(async move {
         let limit = store.data().limits.window as usize;
         let check = text_fits(&store, &mention).and_then(|()| hops_fit(hops));
-        let rows = ask(&mut store, "entity-facts", move |view| {
+        let rows = ask(&mut store, Import::EntityFacts, move |view| {
             checked(check, || view.entity_facts(mention, hops))
         });
         let rows = rows.await?;
@@ -116,7 +120,7 @@ fn embed(mut store: Store<'_>, (texts,): (Vec<String>,)) -> Answering<'_, Vec<f3
     Box::new(async move {
         let count = texts.len();
         let check = texts_fit(&mut store, &texts);
-        let vectors = ask(&mut store, "embed", move |view| {
+        let vectors = ask(&mut store, Import::Embed, move |view| {
             checked(check, || match texts.is_empty() {
                 true => Box::pin(ready(Ok(Vec::new()))),
                 false => view.embed(texts),
@@ -131,7 +135,7 @@ fn embed(mut store: Store<'_>, (texts,): (Vec<String>,)) -> Answering<'_, Vec<f3
 /// A panic of the view ends this call and nothing else.
 async fn ask<T, F>(
     store: &mut Store<'_>,
-    import: &'static str,
+    import: Import,
     question: F,
 ) -> wasmtime::Result<Result<T, ViewError>>
 where
@@ -139,15 +143,18 @@ where
     T: Send,
 {
     let state = store.data_mut();
-    let time = state.begin_import()?;
+    let time = state.begin_import(import)?;
     let view = Arc::clone(&state.view);
     let began = Instant::now();
+    state.used.asked = Some(began);
     let asking = AssertUnwindSafe(async { question(&*view).await }).catch_unwind();
     let answer = tokio::time::timeout(time, asking).await;
-    store.data_mut().used.view_time += began.elapsed();
+    let used = &mut store.data_mut().used;
+    used.view_time += began.elapsed();
+    used.asked = None;
     match answer {
         Err(_) => Err(store.data().blame(import, time).into()),
-        Ok(Err(_)) => Err(Stop::ViewPanicked(import).into()),
+        Ok(Err(_)) => Err(Stop::ViewPanicked(import.as_str()).into()),
         Ok(Ok(answer)) => Ok(answer.map_err(ViewError::from)),
     }
 }

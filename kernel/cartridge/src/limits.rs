@@ -1,7 +1,12 @@
-//! What one cartridge and one call of it may use. Numbers only; the code that
-//! enforces each stands where the resource is handed out.
+//! What a kernel's sandbox holds, and what a call gets where nobody says otherwise.
+//! Numbers only; the code that enforces each stands where the resource is handed out.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::call_limits::CallLimits;
 
 /// The bounds of the sandbox. Sizes are in bytes, times are wall-clock.
 ///
@@ -9,7 +14,7 @@ use std::time::Duration;
 /// engine reserves (not the memory that it uses): 4 GiB for each memory slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// The largest component that is admitted: 16 MiB.
+    /// The largest component that is admitted: 32 MiB. CPython alone takes 18.
     pub component: usize,
     /// All linear memories of one call together: 64 MiB.
     pub memory: usize,
@@ -59,13 +64,62 @@ pub struct Limits {
     /// Calls older than one tick that compute at the same time: half the cores,
     /// at least one. The other cores stay free for short calls.
     pub long_calls: usize,
+    /// Count what a guest executes, for a vendor's bench: [`CallStats::fuel`]. Slower,
+    /// so a kernel that serves leaves it off.
+    ///
+    /// [`CallStats::fuel`]: crate::CallStats::fuel
+    pub count_fuel: bool,
+    /// How far an operator may raise the limits of one driver's calls, where that is
+    /// above the defaults: 256 MiB, 10 s, 5 s an import, and so on. The pool is made
+    /// for it.
+    pub ceiling: CallLimits,
+}
+
+/// The settings that machine code depends on, where they are not constant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CodeSettings {
+    pub(crate) wasm_stack: usize,
+    pub(crate) count_fuel: bool,
+}
+
+impl Limits {
+    pub(crate) fn code_settings(&self) -> CodeSettings {
+        CodeSettings {
+            wasm_stack: self.wasm_stack,
+            count_fuel: self.count_fuel,
+        }
+    }
+
+    /// How far the limits of a call can be raised: the ceiling, and never less than
+    /// the defaults.
+    pub fn maxima(&self) -> CallLimits {
+        let defaults = CallLimits::default_of(self);
+        self.ceiling.clone().at_least(&defaults)
+    }
+}
+
+fn ceiling() -> CallLimits {
+    CallLimits {
+        memory: 256 << 20,
+        total_time: Duration::from_secs(10),
+        import_time: Duration::from_secs(5),
+        import_times: BTreeMap::new(),
+        host_calls: 1_000_000,
+        window: 10_000,
+        rows: 1_000_000,
+        row_bytes: 256 << 20,
+        text: 1 << 20,
+        embed_texts: 1_024,
+        embed_bytes: 4 << 20,
+        copy: 32 << 20,
+    }
 }
 
 impl Default for Limits {
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         Self {
-            component: 16 << 20,
+            component: 32 << 20,
             memory: 64 << 20,
             memories: 4,
             table_elements: 20_000,
@@ -87,6 +141,8 @@ impl Default for Limits {
             calls: 64,
             queue_time: Duration::from_millis(100),
             long_calls: (cores / 2).max(1),
+            count_fuel: false,
+            ceiling: ceiling(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::call_limits::Overrides;
 use crate::error::LoadError;
 
 /// The custom section of the component that holds the manifest as JSON.
@@ -28,6 +29,9 @@ pub struct Manifest {
     /// An SPDX expression.
     #[serde(default)]
     pub licence: String,
+    /// Lower limits than the kernel's, for calls of this cartridge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Overrides>,
 }
 
 impl Manifest {
@@ -48,7 +52,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    fn check(&self) -> Result<(), LoadError> {
+    pub(crate) fn check(&self) -> Result<(), LoadError> {
         if !is_driver_name(&self.name) {
             return Err(LoadError::Manifest(format!("bad name {:?}", self.name)));
         }
@@ -66,6 +70,9 @@ impl Manifest {
             if text.len() > MAX_FIELD || text.chars().any(char::is_control) {
                 return Err(LoadError::Manifest(format!("bad {field} {text:?}")));
             }
+        }
+        if let Some(Err(name)) = self.limits.as_ref().map(Overrides::check) {
+            return Err(LoadError::Manifest(format!("the limit {name} is 0")));
         }
         if self.version.is_empty() || self.version.contains(char::is_whitespace) {
             return Err(LoadError::Manifest(format!(

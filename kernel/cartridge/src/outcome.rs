@@ -62,15 +62,31 @@ pub struct CallStats {
     pub over_k: u64,
     /// Results within `k` that did not fit the token budget.
     pub over_budget: u64,
-    /// Making the store and the instance, start functions included.
+    /// Making the store and the instance, start functions included, what they ask of
+    /// the view aside.
     pub instantiate: Duration,
-    /// The whole call, from the store to the checked answer.
+    /// The whole call, from the store to the checked answer or the failure.
     pub total: Duration,
     /// Waiting for the view, part of `total`.
     pub view: Duration,
+    /// What is left of `total` without `instantiate` and `view`: the guest's own work,
+    /// and copying across the boundary.
+    pub guest: Duration,
+    /// What the guest executed, in the engine's units, about one for an instruction;
+    /// 0 where [`Limits::count_fuel`](crate::Limits::count_fuel) is off.
+    pub fuel: u64,
+    /// The most bytes of linear memory that the guest held.
+    pub memory: u64,
 }
 
 impl CallStats {
+    /// Sets `total`, and with it `guest`.
+    pub(crate) fn finish(&mut self, total: Duration) {
+        self.total = total;
+        let elsewhere = self.instantiate + self.view;
+        self.guest = total.saturating_sub(elsewhere);
+    }
+
     /// Results that break the contract, so that conformance and quarantine need
     /// not know the kinds. Exceeding the budget or `k` is not among them.
     pub fn violations(&self) -> u64 {

@@ -44,7 +44,15 @@ impl Drivers {
     /// # Errors
     /// [`LoadError`] when the bytes are no cartridge, or one of another name.
     pub fn new(host: &CartridgeHost, baseline: &[u8]) -> Result<Self, LoadError> {
-        let baseline = Arc::new(host.load(baseline, Self::BASELINE)?);
+        let baseline = host.load(baseline, Self::BASELINE)?;
+        Self::of(Arc::new(baseline))
+    }
+
+    /// Mounts a baseline that was loaded before, such as from a cache.
+    ///
+    /// # Errors
+    /// [`LoadError::Manifest`] when it has another name.
+    pub fn of(baseline: Arc<Cartridge>) -> Result<Self, LoadError> {
         if baseline.name() != Self::BASELINE {
             let why = format!("the baseline calls itself {:?}", baseline.name());
             return Err(LoadError::Manifest(why));

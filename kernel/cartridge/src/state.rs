@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmtime::{ResourceLimiter, UpdateDeadline};
 
+use crate::call_limits::{CallLimits, Import};
 use crate::error::{GUEST, Stop};
-use crate::limits::Limits;
 use crate::table::AdmissionTable;
 use crate::view::View;
 use crate::wire::ViewError;
@@ -16,7 +16,7 @@ use crate::wire::ViewError;
 /// The state of one call. Dropped with its store.
 pub(crate) struct CallState {
     pub(crate) view: Arc<dyn View>,
-    pub(crate) limits: Arc<Limits>,
+    pub(crate) limits: Arc<CallLimits>,
     pub(crate) table: AdmissionTable,
     pub(crate) used: Used,
     pub(crate) memory: MemoryLimiter,
@@ -35,18 +35,28 @@ pub(crate) struct Used {
     pub(crate) bytes: u64,
     pub(crate) embed_bytes: u64,
     pub(crate) view_time: Duration,
+    /// Since when the view has been asked, while it has not answered.
+    pub(crate) asked: Option<Instant>,
+}
+
+impl Used {
+    /// All time spent waiting for the view, also by a question that was given up.
+    pub(crate) fn waited(&self) -> Duration {
+        self.view_time + self.asked.map_or(Duration::ZERO, |asked| asked.elapsed())
+    }
 }
 
 impl CallState {
     pub(crate) fn new(
         view: Arc<dyn View>,
-        limits: Arc<Limits>,
+        limits: Arc<CallLimits>,
+        table_elements: usize,
         lanes: Arc<Semaphore>,
         deadline: Instant,
     ) -> Self {
         let memory = MemoryLimiter {
             limit: limits.memory,
-            table_elements: limits.table_elements,
+            table_elements,
             held: 0,
             refused: false,
         };
@@ -63,7 +73,13 @@ impl CallState {
     }
 
     /// Counts one call of the view and says how long it may take.
-    pub(crate) fn begin_import(&mut self) -> Result<Duration, Stop> {
+    pub(crate) fn begin_import(&mut self, import: Import) -> Result<Duration, Stop> {
+        let left = self.count_import()?;
+        Ok(left.min(self.limits.time_of(import)))
+    }
+
+    /// Counts one call of the view and says how long the call still has.
+    pub(crate) fn count_import(&mut self) -> Result<Duration, Stop> {
         self.used.host_calls += 1;
         if self.used.host_calls > self.limits.host_calls {
             return Err(Stop::HostCalls);
@@ -74,17 +90,17 @@ impl CallState {
         if left.is_zero() {
             return Err(Stop::Timeout(GUEST));
         }
-        Ok(left.min(self.limits.import_time))
+        Ok(left)
     }
 
     /// Who ran out of time when `import` did not answer within `time`: a guest
     /// that came to the view with its own time used up, or the view.
-    pub(crate) fn blame(&self, import: &'static str, time: Duration) -> Stop {
+    pub(crate) fn blame(&self, import: Import, time: Duration) -> Stop {
         let guest_took_most = self.used.view_time * 2 < self.limits.total_time;
-        if time < self.limits.import_time && guest_took_most {
+        if time < self.limits.time_of(import) && guest_took_most {
             return Stop::Timeout(GUEST);
         }
-        Stop::Timeout(import)
+        Stop::Timeout(import.as_str())
     }
 
     /// Takes `rows` rows with `bytes` bytes of text off the call's quota.
@@ -138,6 +154,11 @@ pub(crate) struct MemoryLimiter {
 }
 
 impl MemoryLimiter {
+    /// The most that the guest's memories held together: they never shrink.
+    pub(crate) fn held(&self) -> usize {
+        self.held
+    }
+
     /// Whether the guest was refused memory or table space.
     pub(crate) fn refused(&self) -> bool {
         self.refused

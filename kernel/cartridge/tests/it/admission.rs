@@ -21,6 +21,7 @@ fn a_component_that_fits_is_admitted() {
     load(&planning(NOTHING)).unwrap();
 }
 
+// C1
 #[test]
 fn every_foreign_import_is_named() {
     let component = r#"(component
@@ -43,6 +44,7 @@ fn every_foreign_import_is_named() {
     );
 }
 
+// C1
 #[test]
 fn an_unknown_function_of_the_view_is_named() {
     let component = format!(
@@ -59,6 +61,7 @@ fn an_unknown_function_of_the_view_is_named() {
     );
 }
 
+// C1
 #[test]
 fn a_wrong_signature_is_shown_beside_the_right_one() {
     let component = format!(
@@ -88,6 +91,7 @@ fn the_types_interface_carries_no_functions() {
     );
 }
 
+// C1
 #[test]
 fn the_view_is_an_interface() {
     let component = format!(r#"(component (import "{VIEW}" (component)))"#);
@@ -174,6 +178,7 @@ fn what_is_not_a_component_is_refused_with_its_own_reason() {
     }
 }
 
+// C14
 #[test]
 fn a_precompiled_artefact_is_refused() {
     let engine = wasmtime::Engine::default();

@@ -28,6 +28,7 @@ async fn assert_stopped_in_time(guest: Guest<'_>) {
     assert!(began.elapsed() < limit, "{:?}", began.elapsed());
 }
 
+// C2
 #[tokio::test]
 async fn spinning_in_plan_is_stopped_within_the_deadline() {
     assert_stopped_in_time(Guest {
@@ -37,6 +38,7 @@ async fn spinning_in_plan_is_stopped_within_the_deadline() {
     .await;
 }
 
+// C2
 #[tokio::test]
 async fn spinning_in_a_start_function_is_stopped_within_the_deadline() {
     assert_stopped_in_time(Guest {
@@ -46,6 +48,7 @@ async fn spinning_in_a_start_function_is_stopped_within_the_deadline() {
     .await;
 }
 
+// C2
 #[tokio::test]
 async fn spinning_in_the_allocator_is_stopped_within_the_deadline() {
     assert_stopped_in_time(Guest {
@@ -55,6 +58,7 @@ async fn spinning_in_the_allocator_is_stopped_within_the_deadline() {
     .await;
 }
 
+// C2
 #[tokio::test]
 async fn spinning_in_the_allocator_under_an_import_is_stopped_within_the_deadline() {
     // The first allocation is the query's; the next ones are the rows'.
@@ -67,6 +71,7 @@ async fn spinning_in_the_allocator_under_an_import_is_stopped_within_the_deadlin
     .await;
 }
 
+// C2
 #[tokio::test]
 async fn spinning_after_the_answer_is_stopped_within_the_deadline() {
     assert_stopped_in_time(Guest {
@@ -76,6 +81,7 @@ async fn spinning_after_the_answer_is_stopped_within_the_deadline() {
     .await;
 }
 
+// C2
 #[tokio::test]
 async fn spinning_in_capabilities_is_stopped() {
     let guest = Guest {
@@ -122,6 +128,7 @@ async fn a_trap_in_a_start_function_is_named() {
     assert_eq!(failure(&guest.build()).await.reason(), "trap");
 }
 
+// C6
 #[tokio::test]
 async fn memory_that_is_refused_is_named_whatever_the_guest_traps_on() {
     let grow =
@@ -129,6 +136,7 @@ async fn memory_that_is_refused_is_named_whatever_the_guest_traps_on() {
     assert_eq!(failure(&planning(grow)).await, PlanFailure::OutOfMemory);
 }
 
+// C6
 #[tokio::test]
 async fn memory_counts_over_all_memories_of_a_call() {
     let guest = Guest {
@@ -150,6 +158,7 @@ async fn a_refusal_that_the_guest_copes_with_is_no_failure() {
     Bench::new(&planning(&copes)).run().await.unwrap();
 }
 
+// C6
 #[tokio::test]
 async fn a_table_that_is_refused_is_out_of_memory() {
     let guest = Guest {
@@ -161,6 +170,7 @@ async fn a_table_that_is_refused_is_out_of_memory() {
     assert_eq!(failure(&guest.build()).await, PlanFailure::OutOfMemory);
 }
 
+// C6
 #[tokio::test]
 async fn filling_memory_in_a_loop_is_stopped_in_time() {
     assert_stopped_in_time(Guest {
@@ -172,6 +182,7 @@ async fn filling_memory_in_a_loop_is_stopped_in_time() {
     .await;
 }
 
+// C9
 #[tokio::test]
 async fn recursion_without_end_is_a_stack_overflow() {
     let guest = Guest {
@@ -183,6 +194,7 @@ async fn recursion_without_end_is_a_stack_overflow() {
     assert_eq!(failure(&guest.build()).await, PlanFailure::StackOverflow);
 }
 
+// C9
 #[tokio::test]
 async fn every_import_works_at_the_deepest_point_of_the_stack() {
     for import in [
@@ -215,6 +227,7 @@ async fn every_import_works_at_the_deepest_point_of_the_stack() {
     }
 }
 
+// C7
 #[tokio::test]
 async fn too_many_calls_of_the_view_are_stopped() {
     let asks =
@@ -227,6 +240,7 @@ async fn too_many_calls_of_the_view_are_stopped() {
     assert_eq!(failure, PlanFailure::HostCallLimit);
 }
 
+// C8
 #[tokio::test]
 async fn values_that_break_the_contract_are_invalid_results() {
     let result =
@@ -262,6 +276,7 @@ async fn values_that_break_the_contract_are_invalid_results() {
     }
 }
 
+// C7, C8
 #[tokio::test]
 async fn arguments_that_break_the_contract_are_invalid() {
     let asks = "(call $lexical-candidates (i32.const 256) (i32.const -1) (i32.const 1) (i32.const 512)) \

@@ -1,9 +1,9 @@
 //! What the kernel makes of a plan: content, order, `k`, budget, and what it drops.
 
-use halofy_cartridge::{Capabilities, Plan};
+use halofy_cartridge::{Capabilities, Limits, Plan};
 
 use crate::guest::{Guest, READ, planning, returning};
-use crate::memory_view::{Bench, MemoryView, query};
+use crate::memory_view::{Bench, MemoryView, query, short};
 
 fn contents(plan: &Plan) -> Vec<&str> {
     plan.hits.iter().map(|hit| &*hit.row.content).collect()
@@ -23,6 +23,7 @@ async fn the_kernel_attaches_content_and_orders_by_score_then_admission() {
     assert!(plan.stats.total >= plan.stats.instantiate);
 }
 
+// C20
 #[tokio::test]
 async fn a_ref_that_the_view_did_not_give_out_is_dropped_and_counted() {
     let plan = run(&[(0, "1"), (3, "9"), (4_294_967_295, "9")]).await;
@@ -39,6 +40,7 @@ async fn a_ref_is_unknown_until_the_view_gives_it_out() {
     assert_eq!(plan.stats.dropped_unknown, 1);
 }
 
+// C8
 #[tokio::test]
 async fn of_duplicates_the_best_is_kept() {
     let plan = run(&[(0, "0.1"), (1, "0.5"), (0, "0.9"), (0, "0.3")]).await;
@@ -47,6 +49,7 @@ async fn of_duplicates_the_best_is_kept() {
     assert_eq!(plan.stats.dropped_duplicate, 2);
 }
 
+// C8
 #[tokio::test]
 async fn scores_that_are_not_finite_are_dropped_and_counted() {
     let plan = run(&[(0, "nan"), (1, "inf"), (2, "-inf"), (1, "1")]).await;
@@ -54,6 +57,7 @@ async fn scores_that_are_not_finite_are_dropped_and_counted() {
     assert_eq!(plan.stats.dropped_nonfinite, 3);
 }
 
+// C8
 #[tokio::test]
 async fn minus_zero_ties_with_zero() {
     let plan = run(&[(1, "0"), (0, "-0")]).await;
@@ -158,4 +162,17 @@ async fn the_same_query_over_the_same_view_gives_the_same_plan() {
     for _ in 0..100 {
         assert_eq!(bench.run().await.unwrap().hits, first.hits);
     }
+}
+
+#[tokio::test]
+async fn fuel_is_counted_where_it_is_asked_for_and_the_same_each_time() {
+    let counting = Limits {
+        count_fuel: true,
+        ..short()
+    };
+    let bench = Bench::with(counting, &returning(&[(0, "1"), (1, "2")]));
+    let fuel = bench.run().await.unwrap().stats.fuel;
+    assert!(fuel > 20, "{fuel}");
+    assert_eq!(bench.run().await.unwrap().stats.fuel, fuel);
+    assert_eq!(run(&[(0, "1")]).await.stats.fuel, 0);
 }

@@ -24,6 +24,7 @@ async fn assert_told(call: &str, case: u32) {
     assert_eq!(plan.hits.len(), 1, "{call}");
 }
 
+// C5
 #[tokio::test]
 async fn an_import_that_never_answers_is_a_timeout_that_names_it() {
     let view = MemoryView::in_mood(Mood::Hanging);
@@ -36,6 +37,41 @@ async fn an_import_that_never_answers_is_a_timeout_that_names_it() {
         }
     );
     assert!(!failure.is_cartridge_fault());
+}
+
+// C5
+#[tokio::test]
+async fn every_import_that_never_answers_ends_and_is_named() {
+    for (import, call) in [
+        ("candidates", READ),
+        (
+            "lexical-candidates",
+            "(call $lexical-candidates (i32.const 256) (i32.const 4) (i32.const 9) (i32.const 512))",
+        ),
+        (
+            "vector-search",
+            "(f32.store (i32.const 256) (f32.const 1))
+             (call $vector-search (i32.const 256) (i32.const 2) (i32.const 9) (i32.const 512))",
+        ),
+        (
+            "embed",
+            "(call $embed (i32.const 256) (i32.const 1) (i32.const 512))",
+        ),
+        (
+            "concepts",
+            "(call $concepts (i32.const 256) (i32.const 4) (i32.const 9) (i32.const 512))",
+        ),
+        (
+            "entity-facts",
+            "(call $entity-facts (i32.const 256) (i32.const 4) (i32.const 1) (i32.const 512))",
+        ),
+    ] {
+        let bench = Bench::new(&planning(&format!("{call} {NOTHING}")));
+        let view = MemoryView::in_mood(Mood::Hanging);
+        let failure = bench.plan(view).await.unwrap_err();
+        assert_eq!(failure, PlanFailure::Timeout { during: import });
+        bench.run().await.unwrap();
+    }
 }
 
 #[tokio::test]
@@ -61,6 +97,7 @@ async fn a_view_that_is_down_is_an_error_that_the_guest_can_handle() {
     bench.plan(MemoryView::in_mood(Mood::Down)).await.unwrap();
 }
 
+// C7
 #[tokio::test]
 async fn a_limit_beyond_the_window_is_clamped_before_the_view_is_asked() {
     let asks = planning(&format!(
