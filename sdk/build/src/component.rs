@@ -1,11 +1,18 @@
-//! From a core module to a component: what is stripped, how it is encoded, and an early
-//! look at its imports and exports. Pure: bytes in, bytes out.
+//! The contract, and from a core module to a component: what is stripped, how it is encoded,
+//! and an early look at its imports and exports. Bytes in, bytes out.
 
-use wasm_encoder::{RawSection, Section as _};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use wasm_encoder::{ComponentSectionId, RawSection, Section as _};
 use wasmparser::{Parser, Payload};
+use wit_bindgen_core::wit_parser::{Resolve, WorldId};
 use wit_component::ComponentEncoder;
 
 use crate::Error;
+
+/// The contract that every language is built against.
+pub const CONTRACT: &str = include_str!("../../../wit/driver.wit");
 
 /// The package whose interfaces are the whole world of a cartridge.
 const PACKAGE: &str = "halofy:driver/";
@@ -14,7 +21,7 @@ const RETRIEVER: &str = "halofy:driver/retriever@";
 /// wit-bindgen describes the world in sections whose names begin so.
 const WORLD_SECTION: &str = "component-type";
 
-/// Turns a core module, built with wit-bindgen, into a validated component. All custom
+/// Turns a core module, built with bindings of wit-bindgen, into a validated component. All custom
 /// sections but the description of the world are dropped first: names and debug
 /// information hold symbol hashes and paths of the machine that built them.
 ///
@@ -38,6 +45,35 @@ pub fn componentise(module: &[u8]) -> Result<Vec<u8>, Error> {
     Ok(component)
 }
 
+/// Drops the custom sections of a component at every depth: names, debug information and
+/// notes of the tools that made it, a third of it in some languages. Then checks it as
+/// [`componentise`] does.
+pub(crate) fn finish(component: &[u8]) -> Result<Vec<u8>, Error> {
+    let finished = strip_component(component)?;
+    refuse_foreign(imports(&finished)?)?;
+    contract_version(&finished)?;
+    Ok(finished)
+}
+
+/// The world of the contract, for generators of bindings.
+pub(crate) fn driver_world() -> (Resolve, WorldId) {
+    let mut resolve = Resolve::default();
+    let package = resolve
+        .push_str("driver.wit", CONTRACT)
+        .expect("the contract is in this crate and parses");
+    let world = resolve
+        .select_world(&[package], Some("driver"))
+        .expect("the contract has the world");
+    (resolve, world)
+}
+
+/// Writes the contract to a folder of its own, for tools that read it from there.
+pub(crate) fn write_contract(target_dir: &Path) -> Result<PathBuf, Error> {
+    let folder = target_dir.join("wit");
+    crate::files::write(&folder.join("driver.wit"), CONTRACT.as_bytes())?;
+    Ok(folder)
+}
+
 /// The version under which a component exports its retriever, such as `1.0.0`.
 pub(crate) fn contract_version(component: &[u8]) -> Result<String, Error> {
     let exports = exports(component)?;
@@ -49,21 +85,66 @@ pub(crate) fn contract_version(component: &[u8]) -> Result<String, Error> {
 
 /// Copies a core module without its custom sections, the world's description excepted.
 fn strip(module: &[u8]) -> Result<Vec<u8>, Error> {
+    strip_module(module, |name| name.starts_with(WORLD_SECTION))
+}
+
+/// Copies a core module without its custom sections.
+fn strip_all(module: &[u8]) -> Result<Vec<u8>, Error> {
+    strip_module(module, |_| false)
+}
+
+fn strip_module(module: &[u8], keep: impl Fn(&str) -> bool) -> Result<Vec<u8>, Error> {
     let mut stripped = wasm_encoder::Module::HEADER.to_vec();
     for payload in Parser::new(0).parse_all(module) {
         let payload = payload?;
         if let Payload::CustomSection(section) = &payload
-            && !section.name().starts_with(WORLD_SECTION)
+            && !keep(section.name())
         {
             continue;
         }
         if let Some((id, range)) = payload.as_section() {
-            // The parser counts in u64, and went no further than the slice.
-            let data = &module[range.start as usize..range.end as usize];
+            let data = &module[bytes(&range)];
             RawSection { id, data }.append_to(&mut stripped);
         }
     }
     Ok(stripped)
+}
+
+/// Copies a component without any custom section, nor those of what is nested in it.
+fn strip_component(component: &[u8]) -> Result<Vec<u8>, Error> {
+    let mut stripped = wasm_encoder::Component::HEADER.to_vec();
+    let mut section = |id, data: &[u8]| RawSection { id, data }.append_to(&mut stripped);
+    each_top_level(component, |payload| {
+        match &payload {
+            Payload::CustomSection(_) => {}
+            Payload::ModuleSection {
+                unchecked_range: range,
+                ..
+            } => {
+                let module = strip_all(&component[bytes(range)])?;
+                section(ComponentSectionId::CoreModule.into(), &module);
+            }
+            Payload::ComponentSection {
+                unchecked_range: range,
+                ..
+            } => {
+                let nested = strip_component(&component[bytes(range)])?;
+                section(ComponentSectionId::Component.into(), &nested);
+            }
+            _ => {
+                if let Some((id, range)) = payload.as_section() {
+                    section(id, &component[bytes(&range)]);
+                }
+            }
+        }
+        Ok(())
+    })?;
+    Ok(stripped)
+}
+
+/// The parser counts in u64, and goes no further than the slice.
+fn bytes(range: &Range<u64>) -> Range<usize> {
+    range.start as usize..range.end as usize
 }
 
 fn refuse_foreign(imports: Vec<String>) -> Result<(), Error> {
@@ -123,19 +204,23 @@ fn exports(component: &[u8]) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-/// Visits the sections of a module or component, and not those nested within it.
+/// Visits the sections of a module or component, and not those nested within them.
 pub(crate) fn each_top_level<'a>(
     binary: &'a [u8],
     mut visit: impl FnMut(Payload<'a>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut depth = 0_usize;
     for payload in Parser::new(0).parse_all(binary) {
-        match payload? {
-            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
-            Payload::End(_) => depth = depth.saturating_sub(1),
-            payload if depth == 0 => visit(payload)?,
-            _ => {}
+        let payload = payload?;
+        let opens = matches!(
+            payload,
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. }
+        );
+        let closes = matches!(payload, Payload::End(_));
+        if depth == 0 && !closes {
+            visit(payload)?;
         }
+        depth = depth.saturating_add_signed(isize::from(opens) - isize::from(closes));
     }
     Ok(())
 }

@@ -1,6 +1,8 @@
 //! Every way in which a cartridge may fail to build. Each message says what to do next.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use crate::Tool;
 
 /// Why a cartridge was not built.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +28,52 @@ pub enum Error {
         /// What the operating system says.
         source: std::io::Error,
     },
+
+    /// The program that builds the cartridge's language is nowhere to be found.
+    #[error("{}", missing_tool(tool, dir))]
+    MissingTool {
+        /// What was looked for.
+        tool: Tool,
+        /// The folder of the cartridge.
+        dir: PathBuf,
+    },
+
+    /// The program that builds the cartridge's language failed.
+    #[error(
+        "{tool} failed ({status}). Its messages stand above; the same by hand is:\n  {command}"
+    )]
+    ToolFailed {
+        /// Its name.
+        tool: &'static str,
+        /// How it ended.
+        status: String,
+        /// The command line, for a shell.
+        command: String,
+    },
+
+    /// The folder holds nothing to build.
+    #[error(
+        "{} holds no cartridge: neither a Cargo.toml nor a halofy.toml. \
+         `halofy cartridge new NAME --lang rust|js|python|c` makes one",
+        dir.display()
+    )]
+    NoCartridge {
+        /// The folder.
+        dir: PathBuf,
+    },
+
+    /// The file that describes the cartridge is not as it should be.
+    #[error("{}: {}", path.display(), message.trim_end())]
+    Descriptor {
+        /// The file to edit.
+        path: PathBuf,
+        /// What is wrong, and where.
+        message: String,
+    },
+
+    /// A template cannot be written there, or under that name.
+    #[error("{0}")]
+    Template(String),
 
     /// The compiler in use has no standard library for the target.
     #[error("{}", missing_target(rustc, reason))]
@@ -142,6 +190,19 @@ fn list_or_nothing(names: &[String]) -> String {
     } else {
         names.join(", ")
     }
+}
+
+fn missing_tool(tool: &Tool, dir: &Path) -> String {
+    let (name, language, variable) = (tool.name, tool.language, tool.variable);
+    let mut text = format!(
+        "{name} builds cartridges in {language}, and is neither installed beside {} nor on the \
+         PATH. Run there:",
+        dir.display()
+    );
+    for line in tool.install {
+        text += &format!("\n  {line}");
+    }
+    text + &format!("\nor name one that you have in {variable}")
 }
 
 fn missing_target(rustc: &str, reason: &str) -> String {

@@ -1,6 +1,7 @@
-//! The manifest that travels in a cartridge: how it is made from `Cargo.toml`, and how
-//! it is put into the component. What must not live here: its judgement.
+//! The manifest that travels in a cartridge: how it is made from `Cargo.toml` or
+//! `halofy.toml`, and how it is put into the component. What must not live here: its judgement.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use cargo_metadata::Package;
@@ -10,6 +11,7 @@ use wasmparser::Payload;
 
 use crate::Error;
 use crate::component::each_top_level;
+use crate::descriptor::Descriptor;
 
 /// The name of the component's custom section that holds the manifest as JSON.
 pub const MANIFEST_SECTION: &str = "halofy:manifest";
@@ -28,6 +30,24 @@ pub struct Manifest {
     pub vendor: String,
     /// The SPDX expression: `package.license`.
     pub licence: String,
+    /// What it declares to make use of, as `capabilities()` will answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capabilities: Option<DeclaredCapabilities>,
+    /// Limits that it asks to be held to, below the kernel's own, by the kernel's names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub limits: BTreeMap<String, u64>,
+}
+
+/// What a cartridge declares to make use of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeclaredCapabilities {
+    /// It calls `entity-facts`.
+    #[serde(default)]
+    pub graph: bool,
+    /// Reserved: no contract streams yet.
+    #[serde(default)]
+    pub streaming: bool,
 }
 
 impl Manifest {
@@ -57,12 +77,27 @@ impl Manifest {
                 "package.license",
                 "Add to it an SPDX expression: [package] license = \"Apache-2.0\"",
             )?,
+            capabilities: table(package, "capabilities")?,
+            limits: table(package, "limits")?.unwrap_or_default(),
         })
+    }
+
+    /// Takes the manifest from a `halofy.toml`; the version of the contract is not known yet.
+    pub(crate) fn described(descriptor: Descriptor) -> Self {
+        Self {
+            name: descriptor.name,
+            version: descriptor.version,
+            wit: String::new(),
+            vendor: descriptor.vendor,
+            licence: descriptor.licence,
+            capabilities: descriptor.capabilities,
+            limits: descriptor.limits,
+        }
     }
 
     /// Appends the manifest to a component, as its last section.
     pub fn embed(&self, component: &mut Vec<u8>) {
-        let json = serde_json::to_vec(self).expect("five strings always serialise");
+        let json = serde_json::to_vec(self).expect("strings and numbers always serialise");
         let section = CustomSection {
             name: MANIFEST_SECTION.into(),
             data: json.into(),
@@ -86,6 +121,17 @@ impl Manifest {
             Ok(())
         })?;
         Ok(found)
+    }
+}
+
+/// A table of `package.metadata.halofy`, if there is one of that name.
+fn table<T: serde::de::DeserializeOwned>(package: &Package, key: &str) -> Result<Option<T>, Error> {
+    match &package.metadata["halofy"][key] {
+        serde_json::Value::Null => Ok(None),
+        value => serde_json::from_value(value.clone()).map_err(|why| Error::Descriptor {
+            path: package.manifest_path.clone().into(),
+            message: format!("package.metadata.halofy.{key}: {why}"),
+        }),
     }
 }
 
@@ -117,6 +163,8 @@ mod tests {
             wit: "1.0.0".into(),
             vendor: "Ex\"ample".into(),
             licence: "MIT".into(),
+            capabilities: Some(DeclaredCapabilities::default()),
+            limits: [("memory".to_owned(), 1 << 20)].into(),
         };
         let mut component = wat::parse_str("(component (core module))").expect("valid text");
         assert_eq!(Manifest::read(&component).expect("parses"), None);

@@ -105,6 +105,8 @@ fn a_cartridge_is_the_same_bytes_wherever_it_is_built() {
         wit: "1.0.0".into(),
         vendor: "Example Vendor".into(),
         licence: "Apache-2.0".into(),
+        capabilities: None,
+        limits: [].into(),
     };
     assert_eq!(first.manifest, expected);
     assert_eq!(
@@ -185,10 +187,10 @@ fn a_clock_is_refused_by_name() {
 }
 
 #[test]
-fn a_folder_without_a_crate_is_named() {
+fn a_folder_without_a_cartridge_is_named() {
     let dir = temporary();
     let error = refused(dir.path());
-    assert!(matches!(error, Error::Metadata { .. }), "{error}");
+    assert!(matches!(error, Error::NoCartridge { .. }), "{error}");
 }
 
 #[test]

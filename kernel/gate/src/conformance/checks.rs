@@ -14,11 +14,12 @@ pub(super) const PLANTED: usize = 10;
 pub(super) const K: u32 = 10;
 /// What the results may sum up to in `budget-discipline`.
 pub(super) const TOKEN_BUDGET: u32 = 120;
-const TOP: usize = 3;
+pub(super) const TOP: usize = 3;
 const NEEDED: usize = 8;
 const LATENCY_BOUND: Duration = Duration::from_millis(150);
 
 /// One call of `plan`, ended by an answer or by a fault of the cartridge.
+#[derive(Clone)]
 pub(super) struct Call {
     pub(super) outcome: Result<Plan, PlanFailure>,
     /// From the request to the checked answer.
@@ -26,11 +27,11 @@ pub(super) struct Call {
 }
 
 impl Call {
-    fn hits(&self) -> &[Hit] {
+    pub(super) fn hits(&self) -> &[Hit] {
         self.outcome.as_ref().map_or(&[], |plan| &plan.hits)
     }
 
-    fn stats(&self) -> CallStats {
+    pub(super) fn stats(&self) -> CallStats {
         self.outcome
             .as_ref()
             .map_or_else(|_| CallStats::default(), |plan| plan.stats)
@@ -147,7 +148,7 @@ fn trimmed(stats: &CallStats) -> u64 {
 }
 
 /// A call that failed shows nothing, so no check passes over one.
-fn verdict<'c>(
+pub(super) fn verdict<'c>(
     name: &'static str,
     passed: bool,
     mut detail: String,
@@ -180,4 +181,4 @@ fn percentile(mut times: Vec<Duration>, percent: usize) -> Duration {
 
 #[cfg(test)]
 #[path = "checks_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -4,7 +4,7 @@ use halofy_cartridge::Row;
 
 use super::*;
 
-fn answered(contents: &[&str], namespace: &str) -> Call {
+pub(in super::super) fn answered(contents: &[&str], namespace: &str) -> Call {
     let hit = |content: &&str| Hit {
         row: Row {
             id: RowId::Concept((*content).into()),
@@ -25,7 +25,7 @@ fn answered(contents: &[&str], namespace: &str) -> Call {
     }
 }
 
-fn with_stats(change: impl FnOnce(&mut CallStats)) -> Call {
+pub(in super::super) fn with_stats(change: impl FnOnce(&mut CallStats)) -> Call {
     let mut call = answered(&["a"], HOME);
     if let Ok(plan) = &mut call.outcome {
         change(&mut plan.stats);
@@ -33,7 +33,7 @@ fn with_stats(change: impl FnOnce(&mut CallStats)) -> Call {
     call
 }
 
-fn failed() -> Call {
+pub(in super::super) fn failed() -> Call {
     let outcome = Err(PlanFailure::Trap("unreachable".to_owned()));
     Call {
         outcome,

@@ -21,7 +21,8 @@ use crate::view::StoreView;
 pub(super) const HOME: &str = "conf/a";
 /// What it must not see.
 const SIBLING: &str = "conf/b";
-const DIMENSION: usize = 256;
+/// The length of the hash embedder's vectors.
+pub(super) const DIMENSION: usize = 256;
 const ACTOR: &str = "conformance";
 
 /// The corpus, and the caller's place in it.

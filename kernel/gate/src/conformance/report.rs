@@ -5,8 +5,10 @@ use std::fmt;
 use halofy_cartridge::{LoadError, VIEW};
 use serde::Serialize;
 
-/// How many checks there are. Six for six is the bar; there is no partial credit.
+/// How many checks the driver kit names. Six for six is the bar; there is no partial credit.
 pub const CHECKS: usize = 6;
+/// How many there are beyond those. They are no less binding.
+pub const FURTHER: usize = 5;
 
 /// A vendor's text in a detail is cut here.
 const MAX_DETAIL: usize = 400;
@@ -48,14 +50,17 @@ pub struct Report {
     /// In the order they ran; fewer than [`CHECKS`] when the cartridge was not
     /// admitted.
     pub checks: Vec<Check>,
+    /// Beyond those; fewer than [`FURTHER`] when the cartridge was not admitted.
+    pub further: Vec<Check>,
 }
 
 impl Report {
-    pub(super) fn new(driver: &str, checks: Vec<Check>) -> Self {
+    pub(super) fn new(driver: &str, checks: Vec<Check>, further: Vec<Check>) -> Self {
         Self {
             driver: driver.to_owned(),
             view: VIEW,
             checks,
+            further,
         }
     }
 
@@ -71,17 +76,18 @@ impl Report {
             }
             _ => format!("refused at load: {why}"),
         };
-        Self::new(driver, vec![Check::new("read-only", false, &detail)])
+        let refused = Check::new("read-only", false, &detail);
+        Self::new(driver, vec![refused], Vec::new())
     }
 
     /// Whether every check ran and passed.
     pub fn passed(&self) -> bool {
-        self.count() == CHECKS
+        count(&self.checks) == CHECKS && count(&self.further) == FURTHER
     }
+}
 
-    fn count(&self) -> usize {
-        self.checks.iter().filter(|check| check.passed).count()
-    }
+fn count(checks: &[Check]) -> usize {
+    checks.iter().filter(|check| check.passed).count()
 }
 
 impl fmt::Display for Report {
@@ -99,8 +105,15 @@ impl fmt::Display for Report {
         for check in &self.checks {
             row(check.name, word(check.passed), &check.detail)?;
         }
-        let (result, count) = (word(self.passed()), self.count());
-        write!(f, "result: {result} ({count}/{CHECKS} checks)")
+        let six = count(&self.checks);
+        let result = word(six == CHECKS);
+        writeln!(f, "result: {result} ({six}/{CHECKS} checks)\n")?;
+        for check in &self.further {
+            let (name, result) = (check.name, word(check.passed));
+            writeln!(f, "{name:<20} {result:<6} {}", check.detail)?;
+        }
+        let (verdict, further) = (word(self.passed()), count(&self.further));
+        write!(f, "verdict: {verdict} ({further}/{FURTHER} further checks)")
     }
 }
 
@@ -121,9 +134,17 @@ mod tests {
         "deterministic-k",
     ];
 
+    const MORE: [&str; FURTHER] = [
+        "limits-respected",
+        "no-duplicate-refs",
+        "empty-corpus",
+        "unicode",
+        "honest-capabilities",
+    ];
+
     fn report(failing: Option<&str>) -> Report {
         let check = |name| Check::new(name, Some(name) != failing, "as measured");
-        Report::new("example", NAMES.map(check).into())
+        Report::new("example", NAMES.map(check).into(), MORE.map(check).into())
     }
 
     #[test]
@@ -138,7 +159,14 @@ latency-envelope     PASS   as measured
 budget-discipline    PASS   as measured
 read-only            PASS   as measured
 deterministic-k      PASS   as measured
-result: PASS (6/6 checks)";
+result: PASS (6/6 checks)
+
+limits-respected     PASS   as measured
+no-duplicate-refs    PASS   as measured
+empty-corpus         PASS   as measured
+unicode              PASS   as measured
+honest-capabilities  PASS   as measured
+verdict: PASS (5/5 further checks)";
         assert_eq!(report(None).to_string(), expected);
     }
 
@@ -147,13 +175,28 @@ result: PASS (6/6 checks)";
         for name in NAMES {
             let report = report(Some(name));
             assert!(!report.passed());
-            assert!(report.to_string().ends_with("\nresult: FAIL (5/6 checks)"));
+            let shown = report.to_string();
+            assert!(shown.contains("\nresult: FAIL (5/6 checks)\n"), "{shown}");
+            assert!(
+                shown.ends_with("\nverdict: FAIL (5/5 further checks)"),
+                "{shown}"
+            );
+        }
+        for name in MORE {
+            let report = report(Some(name));
+            assert!(!report.passed());
+            let shown = report.to_string();
+            assert!(shown.contains("\nresult: PASS (6/6 checks)\n"), "{shown}");
+            assert!(
+                shown.ends_with("\nverdict: FAIL (4/5 further checks)"),
+                "{shown}"
+            );
         }
     }
 
     #[test]
     fn checks_that_did_not_run_did_not_pass() {
-        assert!(!Report::new("example", Vec::new()).passed());
+        assert!(!Report::new("example", Vec::new(), Vec::new()).passed());
         let imports = vec!["wasi:clocks/wall-clock@0.2.0".to_owned(), "env".to_owned()];
         let report = Report::refused("clock", &LoadError::Refused { imports });
         assert!(!report.passed());
@@ -162,7 +205,11 @@ result: PASS (6/6 checks)";
             "read-only            FAIL   refused at load: forbidden import(s): \
              wasi:clocks/wall-clock@0.2.0; env"
         ));
-        assert!(shown.ends_with("result: FAIL (0/6 checks)"));
+        assert!(shown.contains("\nresult: FAIL (0/6 checks)\n"), "{shown}");
+        assert!(
+            shown.ends_with("\nverdict: FAIL (0/5 further checks)"),
+            "{shown}"
+        );
     }
 
     #[test]

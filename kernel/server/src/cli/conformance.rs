@@ -1,5 +1,5 @@
-//! `halofy conformance`: the six checks on one cartridge, for a vendor's terminal
-//! and for CI. Ends with 0 only when all six pass.
+//! `halofy conformance`: all checks on one cartridge, for a vendor's terminal and for
+//! CI. Ends with 0 only when all pass.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

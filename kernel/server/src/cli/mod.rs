@@ -1,6 +1,7 @@
 //! The `halofy` command: what it takes, and which file answers to it.
 
 mod audit;
+mod cartridge;
 mod conformance;
 mod demo;
 mod drivers;
@@ -72,6 +73,9 @@ enum Command {
     /// List the mounted cartridges.
     #[command(subcommand)]
     Drivers(drivers::Drivers),
+    /// Make, build, check and measure a cartridge.
+    #[command(subcommand)]
+    Cartridge(cartridge::CartridgeCommand),
     /// Check a cartridge against the contract.
     Conformance(conformance::Conformance),
     /// Measure retrieval on a public data set.
@@ -120,6 +124,7 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Import(import) => import.run(settings).await,
         Command::Policy(policy) => policy.run(settings).await,
         Command::Drivers(drivers) => drivers.run(settings).await,
+        Command::Cartridge(cartridge) => cartridge.run(settings).await,
         Command::Conformance(conformance) => conformance.run(settings).await,
         Command::Eval(eval) => eval.run(settings).await,
         Command::Audit(audit) => audit.run(settings).await,
