@@ -5,6 +5,7 @@
 mod architecture;
 mod audit;
 mod crash;
+mod drivers;
 mod languages;
 mod namespaces;
 mod protocol;

@@ -299,6 +299,17 @@ async fn post(caller: &Caller, op: &str, body: String) -> Answer {
         .await
 }
 
+#[tokio::test]
+async fn two_keys_in_one_request_are_none() {
+    let kernel = Kernel::start().await;
+    let valid = kernel.key("acme", "user:dana", Role::Agent).await;
+    let second = [("authorization", "Bearer hm_0000000000000000")];
+    let answer = valid
+        .raw(Method::POST, "/v1/mem/stats", &second, "{}")
+        .await;
+    answer.expect_problem(401, "unauthenticated");
+}
+
 /// A syscall with any `Authorization` header, or none.
 async fn with_authorization(kernel: &Kernel, op: &str, header: Option<&str>) -> Answer {
     let client = reqwest::Client::builder()

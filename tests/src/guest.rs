@@ -2,6 +2,73 @@
 //! served when a cartridge does not serve. Hostile ones are tested where they run,
 //! in `kernel/cartridge`.
 
+use halofy_build::{MANIFEST_SECTION, Manifest};
+
+/// The baseline's own component under another name and version: a driver that ranks as
+/// the baseline does.
+pub fn ranking_cartridge(name: &str, version: &str) -> Vec<u8> {
+    stated(halofy::boot::BASELINE, name, version)
+}
+
+/// Answers one ref that no view hands out.
+///
+/// # Panics
+/// When the text below is no component.
+pub fn forging_cartridge() -> Vec<u8> {
+    let forges = r#"(i32.const 2048))
+    (data (i32.const 2048) "\00\00\00\00\00\10\00\00\01\00\00\00")
+    (data (i32.const 4096) "\4d\00\00\00\00\00\00\00\00\00\00\00\00\00\f0\3f"))"#;
+    wat::parse_str(TRAPS.replace("unreachable))", forges)).expect("a component")
+}
+
+/// As [`trapping_cartridge`], with a manifest.
+pub fn trapping_driver(name: &str, version: &str) -> Vec<u8> {
+    stated(&trapping_cartridge(), name, version)
+}
+
+/// `component` with this manifest in place of the one that it has.
+fn stated(component: &[u8], name: &str, version: &str) -> Vec<u8> {
+    let manifest = Manifest {
+        name: name.to_owned(),
+        version: version.to_owned(),
+        wit: "halofy:driver@1.0.0".to_owned(),
+        vendor: "Acme Ranking".to_owned(),
+        licence: "Apache-2.0".to_owned(),
+        capabilities: None,
+        limits: Default::default(),
+    };
+    let mut stated = without_manifest(component);
+    manifest.embed(&mut stated);
+    stated
+}
+
+/// Leaves out the outermost custom section that holds the manifest.
+fn without_manifest(component: &[u8]) -> Vec<u8> {
+    let (head, mut rest) = component.split_at(8);
+    let mut kept = head.to_vec();
+    while let [id, body @ ..] = rest {
+        let (size, prefix) = leb(body);
+        let (section, after) = rest.split_at(1 + prefix + size);
+        let names = &section[1 + prefix..];
+        let is_manifest = *id == 0 && names[1..].starts_with(MANIFEST_SECTION.as_bytes());
+        if !is_manifest {
+            kept.extend(section);
+        }
+        rest = after;
+    }
+    kept
+}
+
+fn leb(bytes: &[u8]) -> (usize, usize) {
+    let end = bytes
+        .iter()
+        .position(|byte| byte & 0x80 == 0)
+        .expect("an end");
+    let digits = bytes[..=end].iter().rev();
+    let value = digits.fold(0, |value, byte| value << 7 | usize::from(byte & 0x7f));
+    (value, end + 1)
+}
+
 /// A cartridge that traps in `plan`.
 ///
 /// # Panics

@@ -3,22 +3,19 @@
 //! It runs on a runtime and a thread of its own, so that it can be stopped from
 //! anywhere, a panicking test included, and outlives no test.
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use halofy::boot::{BASELINE, Mounted, mount};
+use halofy::boot::{Mounted, mount};
 use halofy::http::{Listener, public_router, serve};
-use halofy_audit::{Record, Report};
-use halofy_cartridge::Drivers;
-use halofy_core::{Namespace, Role};
+use halofy_cartridge::{CodeCache, Compiler, Overrides};
 use halofy_gate::embed::Embedder;
-use halofy_gate::{AuditTail, Gate, GateConfig, NewKeyRequest, Refusal};
+use halofy_gate::{Conformance, Gate, GateConfig, Sidecar};
 use halofy_store::testing::RawRows;
 use halofy_store::{Store, StoreConfig, StoreError, VectorSpace};
-use serde_json::Value;
 use tokio::runtime::{Builder, Handle};
-use tokio::sync::oneshot;
+use tokio::sync::{OnceCell, oneshot};
 
 use crate::caller::client;
 use crate::{Caller, Data, ScriptedEmbedder};
@@ -46,6 +43,8 @@ pub struct Setup {
     data: Option<Arc<Data>>,
     embedder: Arc<dyn Embedder>,
     cartridges: Vec<(String, Vec<u8>)>,
+    sidecars: Vec<Arc<Sidecar>>,
+    conformance: Conformance,
     connections: u32,
 }
 
@@ -55,6 +54,8 @@ impl Default for Setup {
             data: None,
             embedder: Arc::new(ScriptedEmbedder::new(256)),
             cartridges: Vec::new(),
+            sidecars: Vec::new(),
+            conformance: Conformance::Required,
             connections: CONNECTIONS,
         }
     }
@@ -79,6 +80,20 @@ impl Setup {
     #[must_use]
     pub fn cartridge(mut self, name: &str, component: Vec<u8>) -> Self {
         self.cartridges.push((name.to_owned(), component));
+        self
+    }
+
+    /// With an engine out of process.
+    #[must_use]
+    pub fn sidecar(mut self, sidecar: Sidecar) -> Self {
+        self.sidecars.push(Arc::new(sidecar));
+        self
+    }
+
+    /// Mounting what fails conformance too.
+    #[must_use]
+    pub fn lenient(mut self) -> Self {
+        self.conformance = Conformance::Advisory;
         self
     }
 
@@ -135,12 +150,12 @@ struct Running {
 type Started = oneshot::Sender<Result<Running, StoreError>>;
 
 fn run(setup: Setup, data: &Data, started: Started, stopped: oneshot::Receiver<()>) {
-    let mounted = mounted(&setup.cartridges);
     let runtime = Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build();
     runtime.expect("a runtime").block_on(async {
+        let mounted = mounted(&setup.cartridges).await;
         let store = match open(&setup, data).await {
             Ok(store) => Arc::new(store),
             // The test may have given up.
@@ -153,7 +168,11 @@ fn run(setup: Setup, data: &Data, started: Started, stopped: oneshot::Receiver<(
             store,
             embedder: setup.embedder,
             host: mounted.host,
-            drivers: mounted.drivers,
+            baseline: mounted.baseline,
+            cartridges: mounted.cartridges,
+            sidecars: setup.sidecars,
+            compiler: mounted.compiler,
+            conformance: setup.conformance,
         });
         let (gate_is, handle) = (Arc::downgrade(&gate), Handle::current());
         let running = Running {
@@ -162,6 +181,7 @@ fn run(setup: Setup, data: &Data, started: Started, stopped: oneshot::Receiver<(
             gate: gate_is,
             store: weak_store,
         };
+        gate.warm().await.expect("the registry is read");
         drop(started.send(Ok(running)));
         attend(listener, gate, stopped).await;
     });
@@ -174,9 +194,7 @@ async fn open(setup: &Setup, data: &Data) -> Result<Store, StoreError> {
         embedder: setup.embedder.identity().to_owned(),
         dimension: setup.embedder.dimension(),
     };
-    let store = Store::open(config, space).await?;
-    store.warm().await?;
-    Ok(store)
+    Store::open(config, space).await
 }
 
 /// Serves until told to stop, or until nobody is left to tell.
@@ -194,24 +212,45 @@ async fn attend(listener: Listener, gate: Arc<Gate>, stopped: oneshot::Receiver<
     gate.close().await;
 }
 
-/// The engine and the baseline, compiled once for the whole process; a kernel with
-/// cartridges of its own gets a registry of its own.
-fn mounted(cartridges: &[(String, Vec<u8>)]) -> Mounted {
-    static SHARED: OnceLock<Mounted> = OnceLock::new();
-    let shared = SHARED.get_or_init(|| mount(&[] as &[&str]).expect("the baseline loads"));
-    if cartridges.is_empty() {
-        return shared.clone();
-    }
-    let host = shared.host.clone();
-    let drivers = Drivers::new(&host, BASELINE).expect("the baseline loads");
+/// The engine and the baseline, compiled once for the whole process, and what this
+/// kernel has beside it.
+async fn mounted(cartridges: &[(String, Vec<u8>)]) -> Mounted {
+    static SHARED: OnceCell<Mounted> = OnceCell::const_new();
+    let shared = SHARED.get_or_init(async || {
+        // A machine that is busy with tests may not look at a call for a while.
+        let patient = Overrides {
+            total_time_ms: Some(8_000),
+            import_time_ms: Some(2_000),
+            ..Overrides::default()
+        };
+        let mounted = mount(&[] as &[&str], &patient, compiler()).await;
+        mounted.expect("the baseline loads")
+    });
+    let mut mounted = shared.await.clone();
     for (name, component) in cartridges {
-        let cartridge = host
-            .load(component, name)
-            .expect("the cartridge is admitted");
-        drivers.mount(Arc::new(cartridge));
+        let loaded = mounted
+            .host
+            .load_untrusted(component, name, &mounted.compiler);
+        let cartridge = loaded.await.expect("the cartridge is admitted");
+        mounted.cartridges.push(Arc::new(cartridge));
     }
-    let drivers = Arc::new(drivers);
-    Mounted { host, drivers }
+    mounted
+}
+
+/// Compiles cartridges: the test's own program cannot, the command beside it can. What was
+/// compiled is kept there too, for every kernel of every test.
+///
+/// # Panics
+/// When there is no place for that.
+pub fn compiler() -> Compiler {
+    let this = std::env::current_exe().expect("a program");
+    let beside = this.parent().and_then(std::path::Path::parent);
+    let beside = beside.expect("a target directory");
+    let cache = CodeCache::open(beside.join("test-code-cache")).expect("a cache");
+    Compiler::new(beside.join("halofy-under-test"), ["compile-cartridge"])
+        .with_cache(cache)
+        // An interpreter takes minutes on a machine that is busy with tests.
+        .with_time(Duration::from_secs(900))
 }
 
 impl Kernel {
@@ -243,71 +282,10 @@ impl Kernel {
         self.data.clone()
     }
 
-    /// Makes a key and gives a client that has it.
-    ///
-    /// # Panics
-    /// When the key is refused.
-    pub async fn key(&self, namespace: &str, actor: &str, role: Role) -> Caller {
-        let request = NewKeyRequest {
-            namespace: namespace.parse().expect("a namespace"),
-            actor: actor.parse().expect("an actor"),
-            role,
-            expires_at: None,
-        };
-        let made = self
-            .on_gate(async move |gate| gate.key_create(&request).await)
-            .await;
-        let (key, record) = made.expect("a key");
-        self.caller(key.reveal(), &record.id)
-    }
-
     /// A client with any text as its key.
     pub fn caller(&self, key: &str, key_id: &str) -> Caller {
         let client = self.client.clone();
         Caller::new(client, self.base.clone(), key.to_owned(), key_id.to_owned())
-    }
-
-    /// Sets a namespace's policy, also one that names drivers which are not mounted.
-    ///
-    /// # Panics
-    /// When it is refused.
-    pub async fn policy(&self, namespace: &str, policy: Value) {
-        let namespace: Namespace = namespace.parse().expect("a namespace");
-        let policy = serde_json::from_value(policy).expect("a policy");
-        let set = async move |gate: Arc<Gate>| gate.policy_set(&namespace, &policy, true).await;
-        self.on_gate(set).await.expect("the policy is taken");
-    }
-
-    /// The whole audit log, oldest row first (at most 10,000 rows).
-    ///
-    /// # Panics
-    /// When it cannot be read.
-    pub async fn audit(&self) -> Vec<Record> {
-        let tail = AuditTail {
-            limit: 10_000,
-            under: None,
-        };
-        let rows = self
-            .on_gate(async move |gate| gate.audit_tail(&tail).await)
-            .await;
-        rows.expect("the audit log")
-    }
-
-    /// The last row of the audit log.
-    ///
-    /// # Panics
-    /// When there is none.
-    pub async fn last_audit(&self) -> Record {
-        self.audit().await.pop().expect("a row")
-    }
-
-    /// Chains and verifies the audit log.
-    ///
-    /// # Panics
-    /// When it cannot be read.
-    pub async fn verify(&self) -> Report {
-        let report = self.on_gate(async |gate| gate.audit_verify().await).await;
-        report.expect("a report").report
     }
 
     /// Runs SQL on the kernel's own connection; each value comes as text.
@@ -379,16 +357,6 @@ impl Kernel {
             .spawn(work(store))
             .await
             .expect("the work does not panic")
-    }
-
-    /// A namespace's policy as an operator sees it.
-    ///
-    /// # Errors
-    /// As the gate's.
-    pub async fn policy_of(&self, namespace: &str) -> Result<halofy_gate::PolicyView, Refusal> {
-        let namespace: Namespace = namespace.parse().expect("a namespace");
-        self.on_gate(async move |gate| gate.policy_get(&namespace).await)
-            .await
     }
 }
 

@@ -23,13 +23,14 @@ mod data;
 mod embedder;
 mod guest;
 mod kernel;
+mod operator;
 mod program;
 
 pub use answer::Answer;
 pub use caller::Caller;
 pub use data::{DATABASE_URL, Data};
 pub use embedder::{Mood, ScriptedEmbedder};
-pub use guest::trapping_cartridge;
+pub use guest::{forging_cartridge, ranking_cartridge, trapping_cartridge, trapping_driver};
 pub use halofy_core::Role;
-pub use kernel::{Kernel, Setup};
+pub use kernel::{Kernel, Setup, compiler};
 pub use program::{Finished, Program};

@@ -22,7 +22,6 @@ mod keys;
 mod limits;
 mod manifest;
 mod outcome;
-mod registry;
 mod signing;
 mod state;
 mod structure;
@@ -43,7 +42,6 @@ pub use keys::{KeyError, PublicKey, VendorKey};
 pub use limits::Limits;
 pub use manifest::{MANIFEST_SECTION, Manifest};
 pub use outcome::{CallStats, Hit, Plan, PlanQuery};
-pub use registry::{Drivers, RegistryError};
 pub use signing::{
     SignatureError, SignatureFile, Trust, TrustedKey, Verdict, WORLD, read_component,
 };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::call_limits::CallLimits;
+use crate::call_limits::{CallLimits, Overrides};
 
 /// The bounds of the sandbox. Sizes are in bytes, times are wall-clock.
 ///
@@ -87,6 +87,27 @@ impl Limits {
         CodeSettings {
             wasm_stack: self.wasm_stack,
             count_fuel: self.count_fuel,
+        }
+    }
+
+    /// With these defaults for every call, none of them above [`Limits::ceiling`]. Times of
+    /// single imports have no default of their own and are left out.
+    #[must_use]
+    pub fn with_defaults(self, set: &Overrides) -> Self {
+        let call = CallLimits::default_of(&self).overridden(set, &self.ceiling);
+        Self {
+            memory: call.memory,
+            total_time: call.total_time,
+            import_time: call.import_time,
+            host_calls: call.host_calls,
+            window: call.window,
+            rows: call.rows,
+            row_bytes: call.row_bytes,
+            text: call.text,
+            embed_texts: call.embed_texts,
+            embed_bytes: call.embed_bytes,
+            copy: call.copy,
+            ..self
         }
     }
 

@@ -36,7 +36,10 @@ pub enum SignatureError {
         limit: usize,
     },
     /// There is no signature, and the policy wants one.
-    #[error("the component is not signed")]
+    #[error(
+        "the component is not signed: sign it with `halofy cartridge sign`, and send the \
+         signature with it"
+    )]
     Unsigned,
     /// Truncated, not JSON, or a field that cannot be what it says.
     #[error("the signature file is malformed: {0}")]
@@ -48,7 +51,10 @@ pub enum SignatureError {
         found: String,
     },
     /// Of another component.
-    #[error("the signature is for sha256:{signed}, these bytes are sha256:{found}")]
+    #[error(
+        "the signature is for sha256:{signed}, these bytes are sha256:{found}: sign again \
+         after each build"
+    )]
     OtherBytes {
         /// What was signed.
         signed: Digest,
@@ -56,7 +62,10 @@ pub enum SignatureError {
         found: Digest,
     },
     /// By a key that no operator listed.
-    #[error("the key {key_id} is not trusted here")]
+    #[error(
+        "the key {key_id} is not trusted here: its owner sends the public half, and an \
+         operator lists it with `halofy trust add`"
+    )]
     UnknownKey {
         /// [`PublicKey::id`] of the key that the file names.
         key_id: String,
@@ -76,7 +85,10 @@ pub enum SignatureError {
         vendor: String,
     },
     /// By a key that may not sign drivers of this name.
-    #[error("the key {key_id} may not sign a driver named {name:?}")]
+    #[error(
+        "the key {key_id} may not sign a driver named {name:?}: an operator lists the names \
+         of a key with `halofy trust add --names`"
+    )]
     NameNotAllowed {
         /// [`PublicKey::id`] of the key.
         key_id: String,
@@ -84,7 +96,10 @@ pub enum SignatureError {
         name: String,
     },
     /// The component carries another manifest than the signed one.
-    #[error("the component carries another manifest than the one that was signed")]
+    #[error(
+        "the component carries another manifest than the one that was signed: sign again \
+         after each build"
+    )]
     OtherManifest,
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use rustc_hash::FxBuildHasher;
+
 use crate::view::{Row, RowId};
 
 /// Maps rows to handles in the order of first admission: 0, 1, 2, …
@@ -10,7 +12,8 @@ use crate::view::{Row, RowId};
 #[derive(Debug, Default)]
 pub(crate) struct AdmissionTable {
     rows: Vec<Row>,
-    handles: HashMap<RowId, u32>,
+    /// The ids are the kernel's own, so that nobody can aim at the hash.
+    handles: HashMap<RowId, u32, FxBuildHasher>,
 }
 
 impl AdmissionTable {

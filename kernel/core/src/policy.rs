@@ -1,85 +1,21 @@
 //! Policy: what a namespace says about drivers, budgets, rates and tenancy, and
 //! how the policies of its ancestors combine with its own.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
-use crate::Invalid;
+use crate::{DriverRef, Invalid};
 
-/// The driver that serves when policy names none, and when another one fails.
-pub const DEFAULT_DRIVER: &str = "baseline";
 const DEFAULT_TOKEN_BUDGET: u32 = 3_000;
 const MAX_TOKEN_BUDGET: u32 = 100_000;
-
-/// A driver's name: 1 to 64 characters of `a-z 0-9 - _ .`, so that it can stand
-/// in an audit line as it is.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct DriverName(String);
-
-impl DriverName {
-    /// Reads a name.
-    ///
-    /// # Errors
-    /// When a character is not allowed, or the length is not 1 to 64.
-    pub fn parse(name: &str) -> Result<Self, Invalid> {
-        let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.".contains(c);
-        if name.is_empty() || name.len() > 64 || !name.chars().all(allowed) {
-            let problem = "must be 1 to 64 characters of a-z, 0-9, `-`, `_`, `.`";
-            return Err(Invalid::new("driver", problem));
-        }
-        Ok(Self(name.to_owned()))
-    }
-
-    /// The name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl Default for DriverName {
-    fn default() -> Self {
-        Self(DEFAULT_DRIVER.to_owned())
-    }
-}
-
-impl TryFrom<String> for DriverName {
-    type Error = Invalid;
-
-    fn try_from(name: String) -> Result<Self, Invalid> {
-        Self::parse(&name)
-    }
-}
-
-impl From<DriverName> for String {
-    fn from(name: DriverName) -> Self {
-        name.0
-    }
-}
-
-impl std::str::FromStr for DriverName {
-    type Err = Invalid;
-
-    fn from_str(name: &str) -> Result<Self, Invalid> {
-        Self::parse(name)
-    }
-}
-
-impl fmt::Display for DriverName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// A split of queries between two drivers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AbTest {
     /// Serves the rest.
-    pub a: DriverName,
+    pub a: DriverRef,
     /// Serves `pct_b` per cent of query texts.
-    pub b: DriverName,
+    pub b: DriverRef,
     /// 0 to 100.
     pub pct_b: u8,
 }
@@ -109,10 +45,16 @@ impl Default for RateLimit {
 pub struct Policy {
     /// The driver that serves this namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub retriever: Option<DriverName>,
+    pub retriever: Option<DriverRef>,
     /// A split between two drivers; wins over `retriever` of the same namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ab_test: Option<AbTest>,
+    /// A driver that ranks the same queries, is measured, and never serves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<DriverRef>,
+    /// Whether a driver that nobody signed may serve.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allow_unsigned: Option<bool>,
     /// Tokens of a search that names none: 1 to 100,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_budget: Option<u32>,
@@ -148,10 +90,29 @@ impl Policy {
         Ok(())
     }
 
+    /// This policy with what `newer` says in place of its own. A driver and a split stand
+    /// for each other: setting one ends the other.
+    #[must_use]
+    pub fn overlaid(self, newer: Self) -> Self {
+        let (retriever, ab_test) = match (newer.retriever, newer.ab_test) {
+            (None, None) => (self.retriever, self.ab_test),
+            routing => routing,
+        };
+        Self {
+            retriever,
+            ab_test,
+            shadow: newer.shadow.or(self.shadow),
+            allow_unsigned: newer.allow_unsigned.or(self.allow_unsigned),
+            token_budget: newer.token_budget.or(self.token_budget),
+            rate_limit: newer.rate_limit.or(self.rate_limit),
+            suspended: newer.suspended.or(self.suspended),
+        }
+    }
+
     /// The drivers it names.
-    pub fn drivers(&self) -> impl Iterator<Item = &DriverName> {
+    pub fn drivers(&self) -> impl Iterator<Item = &DriverRef> {
         let split = self.ab_test.iter().flat_map(|test| [&test.a, &test.b]);
-        self.retriever.iter().chain(split)
+        self.retriever.iter().chain(split).chain(&self.shadow)
     }
 
     fn routing(&self) -> Option<Routing> {
@@ -164,7 +125,7 @@ impl Policy {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Routing {
     /// Always the same.
-    One(DriverName),
+    One(DriverRef),
     /// By the query's text.
     Split(AbTest),
 }
@@ -174,6 +135,10 @@ pub enum Routing {
 pub struct EffectivePolicy {
     /// Which driver serves.
     pub routing: Routing,
+    /// Which driver ranks beside it, unserved.
+    pub shadow: Option<DriverRef>,
+    /// Whether a driver that nobody signed may serve.
+    pub allow_unsigned: bool,
     /// Tokens of a search that names none.
     pub token_budget: u32,
     /// Requests of each key.
@@ -187,7 +152,9 @@ impl EffectivePolicy {
     /// field by field; suspension of an ancestor cannot be lifted below it.
     pub fn combine<'a>(chain: impl IntoIterator<Item = &'a Policy>) -> Self {
         let mut effective = Self {
-            routing: Routing::One(DriverName::default()),
+            routing: Routing::One(DriverRef::default()),
+            shadow: None,
+            allow_unsigned: false,
             token_budget: DEFAULT_TOKEN_BUDGET,
             rate_limit: RateLimit::default(),
             suspended: false,
@@ -196,6 +163,8 @@ impl EffectivePolicy {
             if let Some(routing) = policy.routing() {
                 effective.routing = routing;
             }
+            effective.shadow = policy.shadow.clone().or(effective.shadow);
+            effective.allow_unsigned = policy.allow_unsigned.unwrap_or(effective.allow_unsigned);
             effective.token_budget = policy.token_budget.unwrap_or(effective.token_budget);
             effective.rate_limit = policy.rate_limit.unwrap_or(effective.rate_limit);
             effective.suspended |= policy.suspended.unwrap_or(false);
@@ -205,7 +174,7 @@ impl EffectivePolicy {
 
     /// The driver for a query: the same text always goes to the same arm
     /// (FNV-1a, 32 bits, modulo 100, below `pctB` is arm b).
-    pub fn driver_for(&self, query: &str) -> &DriverName {
+    pub fn driver_for(&self, query: &str) -> &DriverRef {
         match &self.routing {
             Routing::One(name) => name,
             Routing::Split(test) => {
@@ -233,9 +202,18 @@ mod tests {
         let org = policy(r#"{"abTest":{"a":"x","b":"y","pctB":50},"tokenBudget":100}"#);
         let team = policy(r#"{"retriever":"z"}"#);
         let effective = EffectivePolicy::combine([&org, &team]);
-        assert_eq!(effective.driver_for("anything").as_str(), "z");
+        assert_eq!(effective.driver_for("anything").name.as_str(), "z");
         assert_eq!(effective.token_budget, 100);
         assert!(!effective.suspended);
+    }
+
+    #[test]
+    fn an_overlay_keeps_what_it_does_not_mention() {
+        let old = policy(r#"{"abTest":{"a":"x","b":"y","pctB":50},"suspended":true}"#);
+        let newer = policy(r#"{"retriever":"z@2","tokenBudget":100}"#);
+        let merged = old.overlaid(newer);
+        let expected = r#"{"retriever":"z@2","tokenBudget":100,"suspended":true}"#;
+        assert_eq!(merged, policy(expected));
     }
 
     #[test]
@@ -250,7 +228,7 @@ mod tests {
         let split = policy(r#"{"abTest":{"a":"x","b":"y","pctB":25}}"#);
         let effective = EffectivePolicy::combine([&split]);
         let queries: Vec<String> = (0..2_000).map(|n| format!("question {n}")).collect();
-        let arm_b = |query: &&String| effective.driver_for(query).as_str() == "y";
+        let arm_b = |query: &&String| effective.driver_for(query).name.as_str() == "y";
         let share = queries.iter().filter(arm_b).count();
         assert!((400..=600).contains(&share), "{share} of 2000");
         assert_eq!(share, queries.iter().filter(arm_b).count());

@@ -17,6 +17,7 @@ const MAX_QUEUE: usize = 8_192;
 type Waiting = (Sealed, oneshot::Sender<Result<(), Refusal>>);
 
 /// The one way into the log for rows that no transaction carries.
+#[derive(Clone)]
 pub(crate) struct Appender {
     queue: mpsc::Sender<Waiting>,
 }

@@ -5,6 +5,17 @@ use halofy_core::{AgentKind, Identity};
 use time::OffsetDateTime;
 use ulid::Ulid;
 
+/// The actor of what an operator does.
+pub(crate) const OPERATOR: &str = "operator";
+/// The actor of what the kernel does by itself.
+pub(crate) const KERNEL: &str = "kernel";
+/// The actor, and the namespace, of calls by nobody known.
+pub(crate) const UNKNOWN: &str = "unknown";
+/// Actors that no key may be made for.
+pub(crate) const RESERVED_ACTORS: [&str; 3] = [OPERATOR, KERNEL, UNKNOWN];
+/// The namespace of rows that concern the kernel as a whole: no key can live there.
+pub(crate) const EVERYWHERE: &str = "/";
+
 /// Names one call: in the answer, in the kernel's own log and in the audit log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallId(Ulid);
@@ -57,9 +68,9 @@ impl Trail {
             call,
             op,
             agent,
-            actor: "unknown".to_owned(),
+            actor: UNKNOWN.to_owned(),
             key_id: None,
-            namespace: "unknown".to_owned(),
+            namespace: UNKNOWN.to_owned(),
             purpose: None,
             memory_id: None,
         }
@@ -68,9 +79,17 @@ impl Trail {
     /// Of an operator's command on a namespace.
     pub(crate) fn operator(op: &'static str, namespace: &str) -> Self {
         Self {
-            actor: "operator".to_owned(),
+            actor: OPERATOR.to_owned(),
             namespace: namespace.to_owned(),
             ..Self::new(CallId::new(), op, AgentKind::Cli)
+        }
+    }
+
+    /// Of something that the kernel does by itself.
+    pub(crate) fn kernel(op: &'static str, namespace: &str) -> Self {
+        Self {
+            actor: KERNEL.to_owned(),
+            ..Self::operator(op, namespace)
         }
     }
 

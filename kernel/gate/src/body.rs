@@ -52,6 +52,9 @@ pub struct SearchRequest {
     /// Keeps the query out of the audit log.
     #[serde(default)]
     pub sensitive: bool,
+    /// Adds what ran and what it cost to the answer.
+    #[serde(default)]
+    pub explain: bool,
 }
 
 /// `POST /v1/mem/read`.

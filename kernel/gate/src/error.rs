@@ -65,6 +65,14 @@ pub enum Refusal {
         /// For the audit log only.
         hidden: bool,
     },
+    /// A cartridge is not let in.
+    #[error("the cartridge is refused: {why}")]
+    DriverRefused {
+        /// A stable word.
+        reason: &'static str,
+        /// What its vendor can do about it.
+        why: String,
+    },
     /// All places for cartridges are taken.
     #[error("too many searches are running")]
     Overloaded,
@@ -98,6 +106,7 @@ impl Refusal {
             Self::Incomplete => "body_incomplete",
             Self::Invalid(_) => "invalid_field",
             Self::NotFound { .. } => "not_found",
+            Self::DriverRefused { .. } => "driver_refused",
             Self::Overloaded => "overloaded",
             Self::Unavailable { .. } => "unavailable",
             Self::Internal { .. } => "internal",
@@ -112,6 +121,7 @@ impl Refusal {
             | Self::RoleForbids { .. }
             | Self::Suspended
             | Self::RateLimited { .. }
+            | Self::DriverRefused { .. }
             | Self::NotFound { hidden: true } => Outcome::Denied,
             Self::NotFound { hidden: false } => Outcome::Miss,
             Self::Malformed(_)
@@ -136,6 +146,7 @@ impl Refusal {
             Self::NotFound { hidden } => {
                 detail.field("why", if *hidden { "hidden" } else { "missing" })
             }
+            Self::DriverRefused { reason, .. } => detail.field("why", reason),
             Self::Unavailable { what, .. } => detail.field("what", what),
             _ => detail,
         }

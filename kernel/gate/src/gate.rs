@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures_util::FutureExt;
-use halofy_cartridge::{CartridgeHost, Drivers};
-use halofy_core::{AgentKind, Op};
+use halofy_audit::Sealed;
+use halofy_cartridge::{Cartridge, CartridgeHost, Compiler};
+use halofy_core::{AgentKind, DriverName, Op};
 use halofy_store::Store;
 use serde_json::Value;
 use tokio::task::JoinHandle;
@@ -17,11 +18,15 @@ use tokio_util::task::TaskTracker;
 use crate::appender::Appender;
 use crate::audit::{Ending, Trail};
 use crate::claims::Claim;
+use crate::drivers::{
+    self, Conformance, Driver, Engine, Faults, MissingDriver, Mounts, Origin, Registry,
+};
 use crate::embed::Embedder;
 use crate::limiter::Limiter;
 use crate::prologue::Authorized;
 use crate::sequencer::{self, Wake};
-use crate::{CallId, Refusal, metrics};
+use crate::shadow::Shadows;
+use crate::{CallId, Refusal, Sidecar, metrics};
 
 /// A syscall as a transport received it.
 #[derive(Debug)]
@@ -66,8 +71,16 @@ pub struct GateConfig {
     pub embedder: Arc<dyn Embedder>,
     /// Runs cartridges.
     pub host: Arc<CartridgeHost>,
-    /// The cartridges that are mounted.
-    pub drivers: Arc<Drivers>,
+    /// The driver that everything falls back to.
+    pub baseline: Arc<Cartridge>,
+    /// Cartridges that stand in the configuration.
+    pub cartridges: Vec<Arc<Cartridge>>,
+    /// Engines out of process.
+    pub sidecars: Vec<Arc<Sidecar>>,
+    /// Compiles what comes from the database.
+    pub compiler: Compiler,
+    /// Whether a cartridge that fails conformance is mounted.
+    pub conformance: Conformance,
 }
 
 /// The one door. Share it behind an [`Arc`]; end it with [`Gate::close`].
@@ -75,13 +88,18 @@ pub struct Gate {
     pub(crate) store: Arc<Store>,
     pub(crate) embedder: Arc<dyn Embedder>,
     pub(crate) host: Arc<CartridgeHost>,
-    pub(crate) drivers: Arc<Drivers>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) mounts: Arc<Mounts>,
+    pub(crate) conformance: Conformance,
+    pub(crate) shadows: Shadows,
     pub(crate) limiter: Limiter,
     pub(crate) wake: Wake,
     appender: Appender,
     appending: JoinHandle<()>,
     sequencing: JoinHandle<()>,
-    stop_sequencing: CancellationToken,
+    following: JoinHandle<()>,
+    /// Ends the sequencer and the follower of the registry.
+    stop: CancellationToken,
     running: TaskTracker,
 }
 
@@ -100,24 +118,33 @@ pub(crate) enum Recorded {
 }
 
 impl Gate {
-    /// Opens the gate and starts its two tasks, the appender and the sequencer.
+    /// Opens the gate and starts its tasks: the appender, the sequencer, and the one that
+    /// follows the driver registry.
     pub fn open(config: GateConfig) -> Arc<Self> {
         let wake = Wake::default();
-        let (appender, appending) = Appender::start(config.store.clone(), wake.clone());
-        let stop_sequencing = CancellationToken::new();
-        let sequencing =
-            sequencer::start(config.store.clone(), wake.clone(), stop_sequencing.clone());
+        let store = config.store;
+        let (appender, appending) = Appender::start(store.clone(), wake.clone());
+        let stop = CancellationToken::new();
+        let sequencing = sequencer::start(store.clone(), wake.clone(), stop.clone());
+        let registry = registry(config.baseline, config.cartridges, config.sidecars);
+        let (host, compiler) = (config.host.clone(), config.compiler);
+        let mounts = Mounts::new(store.clone(), host, compiler, registry.clone());
+        let following = drivers::start(mounts.clone(), stop.clone());
         Arc::new(Self {
-            store: config.store,
+            store,
             embedder: config.embedder,
             host: config.host,
-            drivers: config.drivers,
+            registry,
+            mounts,
+            conformance: config.conformance,
+            shadows: Shadows::default(),
             limiter: Limiter::default(),
             wake,
             appender,
             appending,
             sequencing,
-            stop_sequencing,
+            following,
+            stop,
             running: TaskTracker::new(),
         })
     }
@@ -144,7 +171,27 @@ impl Gate {
     /// # Errors
     /// [`Refusal::Unavailable`] when the store gives fewer connections than configured.
     pub async fn warm(&self) -> Result<(), Refusal> {
-        Ok(self.store.warm().await?)
+        self.store.warm().await?;
+        Ok(self.mounts.refresh().await?)
+    }
+
+    /// Drivers that policies name and that do not serve.
+    pub fn drivers_missing(&self) -> Vec<MissingDriver> {
+        self.registry.snapshot().missing.clone()
+    }
+
+    /// Appends a row that no transaction carries.
+    pub(crate) async fn append(&self, row: Sealed) -> Result<(), Refusal> {
+        self.appender.append(row).await
+    }
+
+    pub(crate) fn appender(&self) -> Appender {
+        self.appender.clone()
+    }
+
+    /// Runs work beside the calls; closing waits for it.
+    pub(crate) fn track(&self, work: impl Future<Output = ()> + Send + 'static) {
+        drop(self.running.spawn(work));
     }
 
     /// Whether the kernel can serve: the store answers.
@@ -180,14 +227,16 @@ impl Gate {
             appender,
             appending,
             sequencing,
-            stop_sequencing,
-            drivers,
+            following,
+            stop,
+            registry,
+            mounts,
             host,
             ..
         } = self;
-        drop((appender, drivers, host));
-        stop_sequencing.cancel();
-        for task in [appending, sequencing] {
+        drop((appender, registry, mounts, host));
+        stop.cancel();
+        for task in [appending, sequencing, following] {
             if let Err(error) = task.await {
                 tracing::warn!(%error, "a task of the gate failed");
             }
@@ -263,6 +312,28 @@ impl Gate {
             Op::Stats => self.stats(caller, &crate::body::read(bytes)?).await,
         }
     }
+}
+
+/// The drivers that need no database. A name that no policy can spell is left out.
+fn registry(
+    baseline: Arc<Cartridge>,
+    cartridges: Vec<Arc<Cartridge>>,
+    sidecars: Vec<Arc<Sidecar>>,
+) -> Arc<Registry> {
+    let digest = Some(baseline.digest());
+    let built_in = Driver {
+        name: DriverName::default(),
+        version: baseline.version().to_owned(),
+        digest,
+        engine: Engine::Cartridge(baseline),
+        origin: Origin::BuiltIn,
+        faults: Faults::of_cartridge(),
+    };
+    let cartridges = cartridges.into_iter();
+    let cartridges = cartridges.filter_map(|one| Driver::of(one, Origin::Configured));
+    let sidecars = sidecars.into_iter().map(Driver::of_sidecar);
+    let configured = cartridges.chain(sidecars).map(Arc::new).collect();
+    Arc::new(Registry::new(Arc::new(built_in), configured))
 }
 
 fn log_refusal(call: &Call, refusal: &Refusal) {

@@ -7,11 +7,14 @@
 pub mod conformance;
 pub mod embed;
 
+mod answer;
 mod appender;
 mod audit;
 mod body;
 mod claims;
 mod classify;
+mod driven;
+mod drivers;
 mod error;
 mod gate;
 mod keys;
@@ -20,21 +23,28 @@ mod metrics;
 mod operator;
 mod prologue;
 mod read;
+mod replay;
 mod search;
 mod sequencer;
+mod shadow;
 mod sidecar;
 mod stats;
 mod view;
 mod write;
 
+pub use answer::{Attempt, Dropped, Explain, Fallback, Micros, Ranked, SearchAnswer};
 pub use audit::CallId;
 pub use body::{DEFAULT_K, MAX_K, ReadRequest, SearchRequest, StatsRequest, WriteRequest};
 pub use claims::{Claim, claim_in_header};
+pub use drivers::{
+    Conformance, DriverState, DriverSummary, MissingDriver, MountChange, Push, Pushed,
+    VendorKeySummary, VendorTrust,
+};
 pub use error::Refusal;
 pub use gate::{Answer, Body, Call, Gate, GateConfig};
 pub use keys::{Key, NewKeyRequest};
 pub use operator::{
-    AuditTail, AuditVerification, DriverSummary, EffectivePolicyView, KeySummary, PolicyView,
+    AuditTail, AuditVerification, EffectivePolicyView, KeySummary, PolicySet, PolicyView,
 };
-pub use search::{Fallback, Ranked, SearchAnswer};
+pub use replay::Replay;
 pub use sidecar::{Sidecar, SidecarError, SidecarFailure};

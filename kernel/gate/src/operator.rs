@@ -9,7 +9,8 @@ use halofy_store::{AuditFilter, KeyRecord, NewKey, PolicyRecord};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use crate::audit::{Ending, Trail};
+use crate::audit::{EVERYWHERE, Ending, OPERATOR, RESERVED_ACTORS, Trail, UNKNOWN};
+use crate::drivers::{DriverSummary, unserved};
 use crate::gate::Gate;
 use crate::keys::{Key, NewKeyRequest, check_expiry, new_id};
 use crate::{Refusal, sequencer};
@@ -98,6 +99,10 @@ pub struct EffectivePolicyView {
     pub burst: u32,
     /// Whether calls are refused.
     pub suspended: bool,
+    /// The driver that ranks beside, unserved.
+    pub shadow: Option<String>,
+    /// Whether a driver that nobody signed may serve.
+    pub allow_unsigned: bool,
 }
 
 impl From<&EffectivePolicy> for EffectivePolicyView {
@@ -112,24 +117,22 @@ impl From<&EffectivePolicy> for EffectivePolicyView {
             requests_per_second: policy.rate_limit.per_second,
             burst: policy.rate_limit.burst,
             suspended: policy.suspended,
+            shadow: policy.shadow.as_ref().map(ToString::to_string),
+            allow_unsigned: policy.allow_unsigned,
         }
     }
 }
 
-/// A mounted cartridge.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DriverSummary {
-    /// The name that policy uses.
-    pub name: String,
-    /// Its own version; absent without a manifest.
-    pub version: Option<String>,
-    /// Who made it, as it says.
-    pub vendor: Option<String>,
-    /// SHA-256 of the component, hex.
-    pub digest: String,
-    /// Bytes of the component.
-    pub size: usize,
+/// How a policy is set.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PolicySet {
+    /// Although a driver that it names would not serve.
+    #[serde(default)]
+    pub force: bool,
+    /// Fields that are not given are cleared, and not kept.
+    #[serde(default)]
+    pub replace: bool,
 }
 
 /// Which audit rows to show.
@@ -159,6 +162,15 @@ impl Gate {
     pub async fn key_create(&self, request: &NewKeyRequest) -> Result<(Key, KeySummary), Refusal> {
         let now = OffsetDateTime::now_utc();
         check_expiry(request.expires_at, now)?;
+        if request.namespace.as_str() == UNKNOWN {
+            let problem = "is where the audit log puts calls by nobody known; choose another";
+            return Err(Invalid::new("namespace", problem).into());
+        }
+        if RESERVED_ACTORS.contains(&request.actor.as_str()) {
+            let problem =
+                "stands for the kernel itself in the audit log; choose another, such as user:dana";
+            return Err(Invalid::new("actor", problem).into());
+        }
         let key = Key::generate()?;
         let identity = Identity {
             key: new_id(),
@@ -233,8 +245,9 @@ impl Gate {
         Ok(self.policy_view(namespace, &chain))
     }
 
-    /// Sets a namespace's policy. A driver that is not mounted is refused, unless
-    /// `force`: searches would silently be served by the baseline.
+    /// Sets what a namespace's policy says, and keeps the rest of it unless told to
+    /// replace it. A driver that would not serve is refused, unless forced: the baseline
+    /// would serve in its place.
     ///
     /// # Errors
     /// [`Refusal::Invalid`] naming the field.
@@ -242,45 +255,44 @@ impl Gate {
         &self,
         namespace: &Namespace,
         policy: &Policy,
-        force: bool,
+        how: PolicySet,
     ) -> Result<PolicyView, Refusal> {
+        let policy = &match how.replace {
+            true => policy.clone(),
+            false => self.policy_own(namespace).await?.overlaid(policy.clone()),
+        };
         policy.check()?;
-        let unmounted = self.unmounted(policy);
-        if let (false, Some(name)) = (force, unmounted.first()) {
-            let problem =
-                format!("{name} is not mounted; mount it first, or set the policy with --force");
-            return Err(Invalid::new("retriever", problem).into());
+        let chain = self.store.policy_chain(namespace).await?;
+        let above = chain.iter().filter(|record| record.namespace != *namespace);
+        let above = above.map(|record| &record.policy);
+        let effective = EffectivePolicy::combine(above.chain([policy]));
+        let unmounted = unserved(&self.registry, policy, effective.allow_unsigned);
+        if let (false, Some((driver, reason))) = (how.force, unmounted.first()) {
+            let problem = format!(
+                "{driver} would not serve ({reason}); see halofy drivers list, \
+                 or set the policy with --force"
+            );
+            return Err(Invalid::new("driver", problem).into());
         }
         let now = OffsetDateTime::now_utc();
         let mut tx = self.store.begin().await?;
-        let version = tx.policy_insert(namespace, policy, "operator", now).await?;
+        let version = tx.policy_insert(namespace, policy, OPERATOR, now).await?;
         let detail = Detail::new()
             .field("version", version)
             .field("unmounted", unmounted.len());
         let trail = Trail::operator("policy_set", namespace.as_str());
         tx.audit_insert(&trail.seal(&Ending::ok(detail))).await?;
+        tx.registry_changed().await?;
         tx.commit().await?;
         self.wake.notify();
+        self.mounts.refresh().await?;
         let chain = self.store.policy_chain(namespace).await?;
         Ok(self.policy_view(namespace, &chain))
     }
 
-    /// The mounted cartridges.
+    /// The drivers that are mounted, whether they serve or not.
     pub fn driver_list(&self) -> Vec<DriverSummary> {
-        let drivers = self.drivers.list();
-        drivers
-            .iter()
-            .map(|driver| {
-                let manifest = driver.manifest();
-                DriverSummary {
-                    name: driver.name().to_owned(),
-                    version: manifest.map(|manifest| manifest.version.clone()),
-                    vendor: manifest.map(|manifest| manifest.vendor.clone()),
-                    digest: driver.digest().to_string(),
-                    size: driver.size(),
-                }
-            })
-            .collect()
+        self.registry.list()
     }
 
     /// The newest audit rows, oldest of them first.
@@ -334,6 +346,31 @@ impl Gate {
         Ok(AuditVerification { report })
     }
 
+    /// Notes an operator's command that was refused.
+    ///
+    /// # Errors
+    /// When the log does not take it.
+    pub async fn refused_command(
+        &self,
+        op: &'static str,
+        refusal: &Refusal,
+    ) -> Result<(), Refusal> {
+        let ending = Ending {
+            result: refusal.outcome(),
+            detail: refusal.detail(),
+        };
+        self.append(Trail::operator(op, EVERYWHERE).seal(&ending))
+            .await
+    }
+
+    async fn policy_own(&self, namespace: &Namespace) -> Result<Policy, Refusal> {
+        let chain = self.store.policy_chain(namespace).await?;
+        let own = chain
+            .into_iter()
+            .find(|record| record.namespace == *namespace);
+        Ok(own.map(|record| record.policy).unwrap_or_default())
+    }
+
     fn policy_view(&self, namespace: &Namespace, chain: &[PolicyRecord]) -> PolicyView {
         let own = chain.iter().find(|record| record.namespace == *namespace);
         let effective = EffectivePolicy::combine(chain.iter().map(|record| &record.policy));
@@ -343,16 +380,14 @@ impl Gate {
             policy: own.map(|record| record.policy.clone()),
             effective: EffectivePolicyView::from(&effective),
             unmounted: own
-                .map(|record| self.unmounted(&record.policy))
+                .map(|record| self.unmounted(&record.policy, effective.allow_unsigned))
                 .unwrap_or_default(),
         }
     }
 
-    fn unmounted(&self, policy: &Policy) -> Vec<String> {
-        let missing = policy
-            .drivers()
-            .filter(|name| self.drivers.get(name.as_str()).is_none());
-        missing.map(ToString::to_string).collect()
+    fn unmounted(&self, policy: &Policy, allow_unsigned: bool) -> Vec<String> {
+        let unserved = unserved(&self.registry, policy, allow_unsigned).into_iter();
+        unserved.map(|(driver, _)| driver).collect()
     }
 }
 

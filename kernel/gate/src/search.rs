@@ -3,118 +3,23 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Instant;
 
-use halofy_audit::Detail;
-use halofy_cartridge::{Cartridge, Drivers, Hit, Plan, PlanFailure, PlanQuery, RowId, View};
-use halofy_core::{EffectivePolicy, MemoryId, Namespace};
+use halofy_cartridge::PlanQuery;
+use halofy_core::{DEFAULT_DRIVER, EffectivePolicy, Namespace, Routing};
 use halofy_retrieval::{bm25_scores, estimate_tokens, trim_to_budget};
 use halofy_store::{Candidate, Scope, Validness};
-use serde::Serialize;
+use time::OffsetDateTime;
 
+use crate::answer::{Attempt, EMBEDDING_UNAVAILABLE, Explain, Fallback, Ranked, SearchAnswer};
 use crate::audit::{Ending, Trail};
 use crate::body::SearchRequest;
+use crate::driven::Failed;
 use crate::gate::{Done, Gate, Recorded};
 use crate::prologue::Authorized;
-use crate::view::StoreView;
 use crate::{Refusal, metrics};
 
-const EMBEDDING_UNAVAILABLE: &str = "embedding_unavailable";
 const LEXICAL_ONLY: &str = "bm25-degraded";
 const HISTORY: &str = "history";
-
-/// One result.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Ranked {
-    /// The memory's id; absent for a concept.
-    pub id: Option<String>,
-    /// `L2`, a memory; `L3`, a concept.
-    pub tier: &'static str,
-    /// The memory's id, or the concept's path.
-    #[serde(rename = "ref")]
-    pub reference: String,
-    /// The caller's namespace, or the ancestor that holds it.
-    pub namespace: Arc<str>,
-    /// What it says.
-    pub content: Arc<str>,
-    /// Higher is better; comparable within one answer only.
-    pub score: f64,
-    /// `ceil(characters / 4)`.
-    pub token_estimate: u64,
-    /// In the history lane: whether it is believed now.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub current: Option<bool>,
-}
-
-/// A driver that failed, and the one that served instead.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Fallback {
-    /// Which one policy selected.
-    pub from: String,
-    /// Which one served.
-    pub to: String,
-    /// Why, as a stable word.
-    pub reason: &'static str,
-}
-
-/// What a search answers.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SearchAnswer {
-    /// Best first.
-    pub results: Vec<Ranked>,
-    /// Their token estimates together.
-    pub tokens: u64,
-    /// What ranked them.
-    pub driver: String,
-    /// Present when the selected driver did not serve.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub driver_fallback: Option<Fallback>,
-    /// Present when the answer is less than it could be, and why.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub degraded: Option<&'static str>,
-}
-
-impl SearchAnswer {
-    fn new(results: Vec<Ranked>, driver: &str) -> Self {
-        Self {
-            tokens: results.iter().map(|hit| hit.token_estimate).sum(),
-            results,
-            driver: driver.to_owned(),
-            driver_fallback: None,
-            degraded: None,
-        }
-    }
-
-    fn detail(&self) -> Detail {
-        let mut detail = Detail::new()
-            .field("returned", self.results.len())
-            .field("tokens", self.tokens)
-            .field("driver", &self.driver);
-        if let Some(fallback) = &self.driver_fallback {
-            let route = format!("{}->{}", fallback.from, fallback.to);
-            detail = detail
-                .field("driver_fallback", route)
-                .field("reason", fallback.reason);
-        }
-        match self.degraded {
-            Some(why) => detail.field("brownout", why),
-            None => detail,
-        }
-    }
-}
-
-/// Why a driver did not serve, and what may be tried instead.
-enum Failed {
-    /// Another driver may do better.
-    Driver(&'static str),
-    /// The vector arm is missing, for every driver.
-    Embedder,
-    /// Nothing can be served.
-    Call(Refusal),
-}
 
 impl Gate {
     pub(crate) async fn search(
@@ -131,12 +36,24 @@ impl Gate {
             k: request.k()?,
         };
         let namespace = &caller.identity().namespace;
-        let answer = if request.valid_only {
+        let as_of = OffsetDateTime::now_utc();
+        let mut answer = if request.valid_only {
             self.rank(namespace, caller.policy(), &plan).await?
         } else {
             self.rank_history(namespace, &plan).await?
         };
-        let ending = Ending::ok(answer.detail());
+        if request.valid_only {
+            self.shadow(namespace, caller.policy(), &plan, &answer);
+        }
+        // What a replay needs to know.
+        let detail = answer
+            .detail()
+            .field("k", plan.k)
+            .field("budget", plan.token_budget)
+            .field("asof", as_of.unix_timestamp_nanos() / 1_000)
+            .field("answer", answer.fingerprint());
+        let ending = Ending::ok(detail);
+        answer.explain = answer.explain.filter(|_| request.explain);
         let answer = serde_json::to_value(&answer).map_err(|error| Refusal::Internal {
             why: error.to_string(),
         })?;
@@ -152,68 +69,52 @@ impl Gate {
         policy: &EffectivePolicy,
         query: &PlanQuery,
     ) -> Result<SearchAnswer, Refusal> {
-        let name = policy.driver_for(&query.text).as_str();
-        let first = match self.drivers.get(name) {
-            Some(driver) => self.plan(&driver, namespace, query).await,
-            None => Err(Failed::Driver("unmounted")),
+        let wanted = policy.driver_for(&query.text);
+        let mut attempts = Vec::new();
+        let first = match self.registry.resolve(wanted, policy.allow_unsigned) {
+            Ok(driver) => self.plan(&driver, namespace, query, &mut attempts).await,
+            Err(reason) => Err(Failed::Driver(reason)),
         };
-        let reason = match first {
-            Ok(answer) => return Ok(answer),
+        let mut answer = match first {
+            Ok(answer) => answer,
             Err(Failed::Call(refusal)) => return Err(refusal),
-            Err(Failed::Embedder) => return self.rank_lexically(namespace, query).await,
-            Err(Failed::Driver(reason)) => reason,
+            Err(Failed::Embedder) => self.rank_lexically(namespace, query).await?,
+            Err(Failed::Driver(reason)) => {
+                let name = wanted.to_string();
+                metrics::driver_fallback(self.metrics_name(wanted.name.as_str()), reason);
+                self.fall_back(namespace, query, name, reason, &mut attempts)
+                    .await?
+            }
         };
-        metrics::driver_fallback(self.mounted_name(name), reason);
-        if name == Drivers::BASELINE {
+        answer.explain = Some(explain(policy, query, attempts));
+        Ok(answer)
+    }
+
+    /// The baseline over the same view, and the reason in the answer.
+    async fn fall_back(
+        &self,
+        namespace: &Namespace,
+        query: &PlanQuery,
+        from: String,
+        reason: &'static str,
+        attempts: &mut Vec<Attempt>,
+    ) -> Result<SearchAnswer, Refusal> {
+        if from == DEFAULT_DRIVER {
             return Err(baseline_failed(reason));
         }
-        let baseline = self.drivers.baseline();
-        let mut answer = match self.plan(&baseline, namespace, query).await {
+        let baseline = self.registry.baseline();
+        let mut answer = match self.plan(&baseline, namespace, query, attempts).await {
             Ok(answer) => answer,
             Err(Failed::Embedder) => self.rank_lexically(namespace, query).await?,
             Err(Failed::Call(refusal)) => return Err(refusal),
             Err(Failed::Driver(reason)) => return Err(baseline_failed(reason)),
         };
         answer.driver_fallback = Some(Fallback {
-            from: name.to_owned(),
+            from,
             to: answer.driver.clone(),
             reason,
         });
         Ok(answer)
-    }
-
-    async fn plan(
-        &self,
-        driver: &Cartridge,
-        namespace: &Namespace,
-        query: &PlanQuery,
-    ) -> Result<SearchAnswer, Failed> {
-        let view = StoreView::new(self.store.clone(), self.embedder.clone(), namespace);
-        let started = Instant::now();
-        let planned = self
-            .host
-            .plan(driver, view.clone() as Arc<dyn View>, query.clone())
-            .await;
-        metrics::driver_call(driver.name(), started.elapsed());
-        if view.store_failed() {
-            return Err(Failed::Call(Refusal::Unavailable {
-                what: "store",
-                why: "an arm of the view failed".to_owned(),
-            }));
-        }
-        match planned {
-            Ok(plan) => {
-                let mut answer = served(&plan, driver);
-                answer.degraded = view.embedder_failed().then_some(EMBEDDING_UNAVAILABLE);
-                Ok(answer)
-            }
-            Err(PlanFailure::Overloaded) => Err(Failed::Call(Refusal::Overloaded)),
-            Err(_) if view.embedder_failed() => Err(Failed::Embedder),
-            Err(failure) => {
-                tracing::warn!(driver = driver.name(), %failure, "a driver failed");
-                Err(Failed::Driver(failure.reason()))
-            }
-        }
     }
 
     /// The embedder is down: BM25 over the lexical arm.
@@ -244,11 +145,19 @@ impl Gate {
         let scope = Scope::of(namespace);
         let k = query.k as usize;
         let pool = halofy_retrieval::pool_size(k);
-        let vector = self.embed_one(&query.text, "query").await?;
-        let near = self
-            .store
-            .candidates_nearest(namespace, &vector, pool, Validness::Ever)
-            .await?;
+        let (near, degraded) = match self.embed_one(&query.text, "query").await {
+            Ok(vector) => {
+                let nearest =
+                    self.store
+                        .candidates_nearest(namespace, &vector, pool, Validness::Ever);
+                (nearest.await?, None)
+            }
+            // Words alone, and the answer says so.
+            Err(Refusal::Unavailable {
+                what: "embedder", ..
+            }) => (Vec::new(), Some(EMBEDDING_UNAVAILABLE)),
+            Err(refusal) => return Err(refusal),
+        };
         let mut found = self
             .store
             .candidates_lexical(namespace, &query.text, pool, Validness::Ever)
@@ -262,15 +171,31 @@ impl Gate {
         for hit in &mut results {
             hit.current = Some(current.contains(&hit.reference));
         }
-        Ok(SearchAnswer::new(results, HISTORY))
+        let mut answer = SearchAnswer::new(results, HISTORY);
+        answer.degraded = degraded;
+        Ok(answer)
     }
 
     /// A label for metrics: names that are not mounted share one.
-    fn mounted_name<'n>(&self, name: &'n str) -> &'n str {
-        match self.drivers.get(name) {
-            Some(_) => name,
-            None => "unmounted",
+    fn metrics_name<'n>(&self, name: &'n str) -> &'n str {
+        match self.registry.knows(name) {
+            true => name,
+            false => "unmounted",
         }
+    }
+}
+
+fn explain(policy: &EffectivePolicy, query: &PlanQuery, attempts: Vec<Attempt>) -> Explain {
+    let selected = policy.driver_for(&query.text);
+    let selected_by = match &policy.routing {
+        Routing::One(_) => "policy",
+        Routing::Split(test) if *selected == test.b => "ab:b",
+        Routing::Split(_) => "ab:a",
+    };
+    Explain {
+        selected: selected.to_string(),
+        selected_by,
+        attempts,
     }
 }
 
@@ -284,31 +209,6 @@ fn baseline_failed(reason: &str) -> Refusal {
 
 fn ids(results: &[Ranked]) -> Vec<String> {
     results.iter().map(|hit| hit.reference.clone()).collect()
-}
-
-fn served(plan: &Plan, driver: &Cartridge) -> SearchAnswer {
-    let results = plan.hits.iter().map(ranked).collect();
-    SearchAnswer::new(results, driver.name())
-}
-
-fn ranked(hit: &Hit) -> Ranked {
-    let (id, tier, reference) = match &hit.row.id {
-        RowId::Memory(bits) => {
-            let id = MemoryId::from_bits(*bits).to_string();
-            (Some(id.clone()), "L2", id)
-        }
-        RowId::Concept(path) => (None, "L3", path.to_string()),
-    };
-    Ranked {
-        id,
-        tier,
-        reference,
-        namespace: hit.row.namespace.clone(),
-        content: hit.row.content.clone(),
-        score: hit.score,
-        token_estimate: hit.token_estimate,
-        current: None,
-    }
 }
 
 /// BM25 of each row, in the order of the rows.

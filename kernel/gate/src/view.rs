@@ -21,6 +21,7 @@ pub(crate) struct StoreView {
     embedder: Arc<dyn Embedder>,
     namespace: Namespace,
     scope: Scope,
+    validness: Validness,
     store_failed: AtomicBool,
     embedder_failed: AtomicBool,
 }
@@ -30,12 +31,14 @@ impl StoreView {
         store: Arc<Store>,
         embedder: Arc<dyn Embedder>,
         namespace: &Namespace,
+        validness: Validness,
     ) -> Arc<Self> {
         Arc::new(Self {
             store,
             embedder,
             scope: Scope::of(namespace),
             namespace: namespace.clone(),
+            validness,
             store_failed: AtomicBool::new(false),
             embedder_failed: AtomicBool::new(false),
         })
@@ -109,18 +112,21 @@ impl View for StoreView {
 
     fn candidates(&self, limit: usize) -> ViewFuture<'_, Vec<Row>> {
         let (store, scope) = (self.store.clone(), self.scope.clone());
+        let validness = self.validness;
         Box::pin(async move {
-            let found = self.query(async move { store.candidates_newest(&scope, limit).await });
+            let found =
+                self.query(async move { store.candidates_newest(&scope, limit, validness).await });
             self.rows(found.await?)
         })
     }
 
     fn lexical_candidates(&self, query: String, limit: usize) -> ViewFuture<'_, Vec<Row>> {
         let (store, namespace) = (self.store.clone(), self.namespace.clone());
+        let validness = self.validness;
         Box::pin(async move {
             let found = self.query(async move {
                 store
-                    .candidates_lexical(&namespace, &query, limit, Validness::Current)
+                    .candidates_lexical(&namespace, &query, limit, validness)
                     .await
             });
             self.rows(found.await?)
@@ -129,10 +135,11 @@ impl View for StoreView {
 
     fn vector_search(&self, embedding: Vec<f32>, k: usize) -> ViewFuture<'_, Vec<(Row, f64)>> {
         let (store, namespace) = (self.store.clone(), self.namespace.clone());
+        let validness = self.validness;
         Box::pin(async move {
             let found = self.query(async move {
                 store
-                    .candidates_nearest(&namespace, &embedding, k, Validness::Current)
+                    .candidates_nearest(&namespace, &embedding, k, validness)
                     .await
             });
             let scored = found.await?.into_iter().map(|found| self.scored(found));
@@ -176,10 +183,11 @@ impl View for StoreView {
 
     fn entity_facts(&self, mention: String, hops: u8) -> ViewFuture<'_, Vec<(Row, Arc<str>)>> {
         let (store, scope) = (self.store.clone(), self.scope.clone());
+        let validness = self.validness;
         Box::pin(async move {
             let found = self.query(async move {
                 store
-                    .entity_facts(&scope, &mention, hops == 2, MAX_ENTITY_FACTS)
+                    .entity_facts(&scope, &mention, hops == 2, MAX_ENTITY_FACTS, validness)
                     .await
             });
             let mentions = found.await?.into_iter();

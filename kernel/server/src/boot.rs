@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use halofy_cartridge::{CartridgeHost, Drivers, Limits};
+use halofy_cartridge::{Cartridge, CartridgeHost, CodeCache, Compiler, Limits, Overrides};
+use halofy_core::DEFAULT_DRIVER;
 use halofy_gate::embed::Embedder;
-use halofy_gate::{Gate, GateConfig};
+use halofy_gate::{Conformance, Gate, GateConfig, Sidecar};
 use halofy_store::{Store, VectorSpace};
 
+use crate::cli::compile::compiler;
 use crate::config::KernelConfig;
 
 /// The baseline cartridge, built from `drivers/baseline` with this binary.
@@ -24,8 +26,12 @@ const QUEUE_TIME: Duration = Duration::from_secs(5);
 pub struct Mounted {
     /// Runs cartridges.
     pub host: Arc<CartridgeHost>,
-    /// The cartridges by name.
-    pub drivers: Arc<Drivers>,
+    /// What everything falls back to.
+    pub baseline: Arc<Cartridge>,
+    /// What the configuration names beside it.
+    pub cartridges: Vec<Arc<Cartridge>>,
+    /// Compiles what comes from the database.
+    pub compiler: Compiler,
 }
 
 /// Opens the store, mounts the cartridges, opens the gate.
@@ -33,17 +39,32 @@ pub struct Mounted {
 /// # Errors
 /// Says what could not be opened, and what to do about it.
 pub async fn boot(config: &KernelConfig) -> Result<Arc<Gate>> {
-    let cartridges = config.cartridges.clone();
-    let mounting = tokio::task::spawn_blocking(move || mount(&cartridges));
-    let (opened, mounted) = tokio::join!(open(config), mounting);
-    let mounted = mounted.context("mounting the cartridges was interrupted")??;
-    Ok(opened?.serve_with(mounted))
+    // First, since the cache may lie in the directory that this makes.
+    let opened = open(config).await?;
+    let mut compiler = compiler().context("the program that compiles cartridges is not found")?;
+    if let Some(cache) = code_cache(&config.code_cache) {
+        compiler = compiler.with_cache(cache);
+    }
+    let mounted = mount(&config.cartridges, &config.limits, compiler).await?;
+    Ok(opened.serve_with(mounted))
+}
+
+/// Without a cache every cartridge is compiled at each start, and nothing else changes.
+fn code_cache(directory: &Path) -> Option<CodeCache> {
+    let opened = CodeCache::open(directory);
+    let warn = |error: &std::io::Error| {
+        let directory = directory.display();
+        tracing::warn!(%error, %directory, "compiled cartridges are not kept");
+    };
+    opened.inspect_err(warn).ok()
 }
 
 /// A store and an embedder of its space: all that a gate needs but cartridges.
 pub struct Opened {
     store: Arc<Store>,
     embedder: Arc<dyn Embedder>,
+    sidecars: Vec<Arc<Sidecar>>,
+    conformance: Conformance,
 }
 
 /// Opens the store.
@@ -67,8 +88,19 @@ pub async fn open_with(config: &KernelConfig, embedder: Arc<dyn Embedder>) -> Re
         embedder: embedder.identity().to_owned(),
         dimension: embedder.dimension(),
     };
+    let sidecars = config.sidecars.iter().map(|(name, url)| {
+        let sidecar = Sidecar::new(name.parse()?, Some(url));
+        let sidecar = sidecar.with_context(|| format!("the sidecar {name} cannot be used"));
+        sidecar.map(Arc::new)
+    });
+    let sidecars = sidecars.collect::<Result<_>>()?;
     let store = Arc::new(Store::open(config.store.clone(), space).await?);
-    Ok(Opened { store, embedder })
+    Ok(Opened {
+        store,
+        embedder,
+        sidecars,
+        conformance: config.conformance,
+    })
 }
 
 impl Opened {
@@ -78,37 +110,70 @@ impl Opened {
             store: self.store,
             embedder: self.embedder,
             host: mounted.host,
-            drivers: mounted.drivers,
+            baseline: mounted.baseline,
+            cartridges: mounted.cartridges,
+            sidecars: self.sidecars,
+            compiler: mounted.compiler,
+            conformance: self.conformance,
         })
     }
 }
 
-/// Starts the engine and mounts the baseline and the given cartridges. Blocks.
+/// Starts the engine and mounts the baseline and the given cartridges.
 ///
 /// # Errors
 /// Names the cartridge that is refused, and why.
-pub fn mount(cartridges: &[impl AsRef<Path>]) -> Result<Mounted> {
+pub async fn mount(
+    cartridges: &[impl AsRef<Path>],
+    defaults: &Overrides,
+    compiler: Compiler,
+) -> Result<Mounted> {
     let limits = Limits {
         queue_time: QUEUE_TIME,
         ..Limits::default()
     };
+    let limits = limits.with_defaults(defaults);
     let host = CartridgeHost::new(limits).context("the WebAssembly engine does not start")?;
-    let drivers = Drivers::new(&host, BASELINE).context("the built-in baseline does not load")?;
+    let host = Arc::new(host);
+    let baseline = baseline(&host, &compiler).await?;
+    let mut mounted = Vec::new();
     for path in cartridges {
         let path = path.as_ref();
         let bytes = std::fs::read(path)
             .with_context(|| format!("cannot read the cartridge {}", path.display()))?;
-        let name = path
-            .file_stem()
-            .and_then(|stem| stem.to_str())
-            .unwrap_or("unnamed");
-        let cartridge = host
-            .load(&bytes, name)
+        let stem = path.file_stem().and_then(|stem| stem.to_str());
+        let loaded = host.load_untrusted(&bytes, stem.unwrap_or("unnamed"), &compiler);
+        let cartridge = loaded
+            .await
             .with_context(|| format!("the cartridge {} is refused", path.display()))?;
-        drivers.mount(Arc::new(cartridge));
+        mounted.push(Arc::new(cartridge));
     }
     Ok(Mounted {
-        host: Arc::new(host),
-        drivers: Arc::new(drivers),
+        host,
+        baseline,
+        cartridges: mounted,
+        compiler,
     })
+}
+
+/// From the cache if it is there. Where no child can be started, compiled here: these
+/// bytes are our own.
+async fn baseline(host: &Arc<CartridgeHost>, compiler: &Compiler) -> Result<Arc<Cartridge>> {
+    let aside = host
+        .load_untrusted(BASELINE, DEFAULT_DRIVER, compiler)
+        .await;
+    let loaded = match aside {
+        Ok(cartridge) => Ok(cartridge),
+        Err(why) => {
+            tracing::warn!(%why, "the baseline is compiled in this process");
+            let host = Arc::clone(host);
+            let here = move || host.load(BASELINE, DEFAULT_DRIVER);
+            tokio::task::spawn_blocking(here)
+                .await
+                .context("compiling the baseline was interrupted")?
+        }
+    };
+    Ok(Arc::new(
+        loaded.context("the built-in baseline does not load")?,
+    ))
 }

@@ -1,9 +1,12 @@
 //! Configuration: one struct for each concern, from flags, environment and a TOML
 //! file. A key that nothing reads is an error.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use halofy_cartridge::Overrides;
+use halofy_gate::Conformance;
 use halofy_gate::embed::EmbedderConfig;
 use halofy_store::{Location, StoreConfig};
 use serde::Deserialize;
@@ -12,6 +15,8 @@ use serde::Deserialize;
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:7077";
 /// Where the embedded database lives unless told otherwise.
 pub const DEFAULT_DATA: &str = ".halofy";
+/// Compiled cartridges, below the data directory.
+pub(crate) const CODE_CACHE: &str = "code-cache";
 
 /// The file given by `--config`.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -22,6 +27,10 @@ pub struct File {
     /// `[server]`.
     #[serde(default)]
     pub server: ServerFile,
+    /// `[limits]`: of every call of a cartridge, where neither its manifest nor its mount
+    /// says otherwise.
+    #[serde(default)]
+    pub limits: Overrides,
 }
 
 /// `[server]` of the file.
@@ -35,6 +44,15 @@ pub struct ServerFile {
     pub cartridges: Vec<PathBuf>,
     /// The most connections to a database server.
     pub max_connections: Option<u32>,
+    /// Engines out of process: driver name and URL.
+    #[serde(default)]
+    pub sidecars: BTreeMap<String, String>,
+    /// `required`, unless set: a cartridge that fails conformance is not mounted.
+    #[serde(default)]
+    pub conformance: Conformance,
+    /// Where compiled cartridges are kept. Unless set: `code-cache` in the data directory,
+    /// or with a server in `halofy` below `XDG_CACHE_HOME`.
+    pub code_cache: Option<PathBuf>,
 }
 
 impl File {
@@ -61,20 +79,34 @@ pub struct KernelConfig {
     pub embedder: EmbedderConfig,
     /// Cartridges beside the baseline.
     pub cartridges: Vec<PathBuf>,
+    /// Limits of every call of a cartridge.
+    pub limits: Overrides,
+    /// Engines out of process: driver name and URL.
+    pub sidecars: BTreeMap<String, String>,
+    /// Whether a cartridge that fails conformance is mounted.
+    pub conformance: Conformance,
+    /// Where compiled cartridges are kept.
+    pub code_cache: PathBuf,
 }
 
 impl KernelConfig {
     /// A kernel on the embedded database in `data`, with the hash embedder.
     pub fn embedded(data: impl Into<PathBuf>) -> Self {
-        Self::at(Location::Embedded(data.into()))
+        let data = data.into();
+        let code_cache = data.join(CODE_CACHE);
+        Self::at(Location::Embedded(data), code_cache)
     }
 
     /// A kernel on a database, with the hash embedder.
-    pub fn at(location: Location) -> Self {
+    pub fn at(location: Location, code_cache: PathBuf) -> Self {
         Self {
             store: StoreConfig::new(location),
             embedder: EmbedderConfig::default(),
             cartridges: Vec::new(),
+            limits: Overrides::default(),
+            sidecars: BTreeMap::new(),
+            conformance: Conformance::default(),
+            code_cache,
         }
     }
 }
@@ -112,6 +144,7 @@ mod tests {
         for text in [
             "[servre]",
             "[server]\nlissen = 1",
+            "[limits]\ntotalTime = 1",
             "[embedder]\nkind = \"hash\"\nx = 1",
         ] {
             assert!(read(text).is_err(), "{text}");

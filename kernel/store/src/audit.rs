@@ -216,6 +216,22 @@ impl Store {
             .collect()
     }
 
+    /// The row of that sequence number.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn audit_find(&self, seq: i64) -> Result<Option<Record>, StoreError> {
+        let row = sqlx::query(
+            "select seq, xid::text::bigint as xid, call_id, ts, actor, agent_id, key_id, op,
+                    memory_id, namespace, purpose, result, detail, canonical
+               from audit_log where seq = $1",
+        )
+        .bind(seq)
+        .fetch_optional(self.pool())
+        .await?;
+        row.as_ref().map(read_record).transpose()
+    }
+
     /// The newest rows that pass the filter, oldest of them first.
     ///
     /// # Errors

@@ -6,10 +6,21 @@ use std::sync::Arc;
 use sqlx::Row;
 
 use crate::retrieval::{as_limit, read_candidate};
-use crate::scope::{current, in_scope, visible};
-use crate::{Candidate, Mention, Scope, Store, StoreError};
+use crate::scope::{current, in_scope, visible, visible_then};
+use crate::{Candidate, Mention, Scope, Store, StoreError, Validness};
 
 const MAX_ENTITIES: i64 = 2_000;
+
+macro_rules! mentions_query {
+    ($filter:expr) => {
+        concat!(
+            "select m.id, m.namespace, m.content, 0::float8 as score
+               from memory_objects m where ",
+            $filter,
+            " and m.content ~* $2 order by m.id limit $3"
+        )
+    };
+}
 
 struct Entity {
     canonical: Arc<str>,
@@ -30,6 +41,7 @@ impl Store {
         mention: &str,
         second_hop: bool,
         limit: usize,
+        validness: Validness,
     ) -> Result<Vec<Mention>, StoreError> {
         let needle = mention.trim().to_lowercase();
         let entities = self.entities(scope).await?;
@@ -38,11 +50,11 @@ impl Store {
             .partition(|entity| entity.names.contains(&needle));
         let mut found = Vec::new();
         let mut seen = HashSet::new();
-        self.append_mentions(scope, &seeds, limit, &mut seen, &mut found)
+        self.append_mentions(scope, &seeds, limit, validness, &mut seen, &mut found)
             .await?;
         if second_hop && !found.is_empty() {
             let beside = mentioned_in(&others, &found);
-            self.append_mentions(scope, &beside, limit, &mut seen, &mut found)
+            self.append_mentions(scope, &beside, limit, validness, &mut seen, &mut found)
                 .await?;
         }
         Ok(found)
@@ -76,6 +88,7 @@ impl Store {
         scope: &Scope,
         entities: &[&Entity],
         limit: usize,
+        validness: Validness,
         seen: &mut HashSet<Arc<str>>,
         found: &mut Vec<Mention>,
     ) -> Result<(), StoreError> {
@@ -88,17 +101,20 @@ impl Store {
             .map(|name| name_pattern(name))
             .collect::<Vec<_>>()
             .join("|");
-        let rows = sqlx::query(concat!(
-            "select m.id, m.namespace, m.content, 0::float8 as score
-               from memory_objects m where ",
-            visible!(),
-            " and m.content ~* $2 order by m.id limit $3"
-        ))
-        .bind(scope.namespaces())
-        .bind(pattern)
-        .bind(as_limit(limit))
-        .fetch_all(self.pool())
-        .await?;
+        let sql = match validness {
+            Validness::Current => mentions_query!(visible!()),
+            Validness::Ever => mentions_query!(in_scope!()),
+            Validness::AsOf(_) => mentions_query!(visible_then!()),
+        };
+        let query = sqlx::query(sql)
+            .bind(scope.namespaces())
+            .bind(pattern)
+            .bind(as_limit(limit));
+        let query = match validness {
+            Validness::AsOf(then) => query.bind(then),
+            _ => query,
+        };
+        let rows = query.fetch_all(self.pool()).await?;
         for row in &rows {
             let candidate = read_candidate(row)?;
             if found.len() < limit && seen.insert(candidate.id.clone()) {

@@ -8,7 +8,9 @@
 //! Not here: who may do what (the gate decides), ranking (cartridges), HTTP.
 
 mod audit;
+mod changes;
 mod config;
+mod drivers;
 mod embedded;
 mod entities;
 mod error;
@@ -24,7 +26,9 @@ pub mod testing;
 mod transaction;
 
 pub use audit::{AuditFilter, ChainHead, Sequenced};
+pub use changes::RegistryChanges;
 pub use config::{Location, StoreConfig, VectorSpace};
+pub use drivers::{CartridgeRecord, MountRecord, NewCartridge, VendorKeyRecord};
 pub use embedded::{EmbeddedError, relocate_cache};
 pub use error::StoreError;
 pub use keys::{KeyRecord, NewKey, Resolved};

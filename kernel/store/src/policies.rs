@@ -44,6 +44,20 @@ impl Store {
         .await?;
         rows.iter().map(read_policy).collect()
     }
+
+    /// The policies in force, of every namespace that has one.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] when one cannot be read.
+    pub async fn policy_list(&self) -> Result<Vec<PolicyRecord>, StoreError> {
+        let rows = sqlx::query(
+            "select distinct on (namespace) namespace, version, doc, set_by, set_at
+               from policies order by namespace, version desc",
+        )
+        .fetch_all(self.pool())
+        .await?;
+        rows.iter().map(read_policy).collect()
+    }
 }
 
 impl Transaction<'_> {

@@ -9,8 +9,9 @@ use halofy_core::Namespace;
 use pgvector::Vector;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
+use time::OffsetDateTime;
 
-use crate::scope::{current, in_scope, visible, visible_rows};
+use crate::scope::{current, in_scope, visible, visible_rows, visible_then};
 use crate::{Scope, Store, StoreError};
 
 /// Up to this many visible rows, words are looked for row by row; in more, through
@@ -55,13 +56,28 @@ pub(crate) enum Size {
     Large,
 }
 
-/// Whether superseded rows count.
+/// Which rows count, by what was believed when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Validness {
-    /// Only what is believed now. The only choice that a cartridge has.
+    /// What is believed now. The only choice that a cartridge has.
     Current,
     /// What was ever believed.
     Ever,
+    /// What was believed then.
+    AsOf(OffsetDateTime),
+}
+
+macro_rules! newest_query {
+    ($rows:expr, $filter:expr) => {
+        concat!(
+            "select m.id, m.namespace, m.content, 0::float8 as score from ",
+            $rows,
+            " where ",
+            $filter,
+            // The moment stands in the fourth place in every arm.
+            " order by m.id desc limit least($2::bigint, $3::bigint)"
+        )
+    };
 }
 
 macro_rules! lexical_query {
@@ -100,17 +116,22 @@ impl Store {
         &self,
         scope: &Scope,
         limit: usize,
+        validness: Validness,
     ) -> Result<Vec<Candidate>, StoreError> {
-        let rows = sqlx::query(concat!(
-            "select m.id, m.namespace, m.content, 0::float8 as score
-               from ",
-            visible_rows!(),
-            " order by m.id desc limit $2"
-        ))
-        .bind(scope.namespaces())
-        .bind(as_limit(limit))
-        .fetch_all(self.pool())
-        .await?;
+        let sql = match validness {
+            Validness::Current => newest_query!(visible_rows!(), "true"),
+            Validness::Ever => newest_query!("memory_objects m", in_scope!()),
+            Validness::AsOf(_) => newest_query!("memory_objects m", visible_then!()),
+        };
+        let query = sqlx::query(sql)
+            .bind(scope.namespaces())
+            .bind(as_limit(limit))
+            .bind(as_limit(limit));
+        let query = match validness {
+            Validness::AsOf(then) => query.bind(then),
+            _ => query,
+        };
+        let rows = query.fetch_all(self.pool()).await?;
         rows.iter().map(read_candidate).collect()
     }
 
@@ -134,13 +155,17 @@ impl Store {
             (Validness::Current, Size::Small) => lexical_query!(visible_rows!(), "true"),
             (Validness::Current, _) => lexical_query!("memory_objects m", visible!()),
             (Validness::Ever, _) => lexical_query!("memory_objects m", in_scope!()),
+            (Validness::AsOf(_), _) => lexical_query!("memory_objects m", visible_then!()),
         };
-        let rows = sqlx::query(sql)
+        let query = sqlx::query(sql)
             .bind(scope.namespaces())
             .bind(any_stem)
-            .bind(as_limit(limit))
-            .fetch_all(self.pool())
-            .await?;
+            .bind(as_limit(limit));
+        let query = match validness {
+            Validness::AsOf(then) => query.bind(then),
+            _ => query,
+        };
+        let rows = query.fetch_all(self.pool()).await?;
         rows.iter().map(read_candidate).collect()
     }
 
@@ -160,24 +185,24 @@ impl Store {
     ) -> Result<Vec<Candidate>, StoreError> {
         let scope = Scope::of(namespace);
         let vector = Vector::from(embedding.to_vec());
+        let exact = match validness {
+            Validness::Current => exact_query!(visible_rows!(), "true"),
+            Validness::Ever => exact_query!("memory_objects m", in_scope!()),
+            Validness::AsOf(then) => {
+                let sql = exact_query!("memory_objects m", visible_then!());
+                return self.nearest(sql, &scope, &vector, k, Some(then)).await;
+            }
+        };
         if validness == Validness::Ever {
-            return self
-                .nearest(
-                    exact_query!("memory_objects m", in_scope!()),
-                    &scope,
-                    &vector,
-                    k,
-                )
-                .await;
+            return self.nearest(exact, &scope, &vector, k, None).await;
         }
         if self.size_of(namespace, &scope).await? == Size::Large {
-            let found = self.nearest(INDEXED, &scope, &vector, k).await?;
+            let found = self.nearest(INDEXED, &scope, &vector, k, None).await?;
             if found.len() >= k {
                 return Ok(found);
             }
         }
-        self.nearest(exact_query!(visible_rows!(), "true"), &scope, &vector, k)
-            .await
+        self.nearest(exact, &scope, &vector, k, None).await
     }
 
     /// The nearest concepts of the cold tier.
@@ -197,8 +222,8 @@ impl Store {
             in_scope!(),
             " order by (m.embedding <=> $2) + 0, m.id limit $3"
         );
-        self.nearest(sql, scope, &Vector::from(embedding.to_vec()), k)
-            .await
+        let vector = Vector::from(embedding.to_vec());
+        self.nearest(sql, scope, &vector, k, None).await
     }
 
     async fn nearest(
@@ -207,13 +232,17 @@ impl Store {
         scope: &Scope,
         vector: &Vector,
         k: usize,
+        then: Option<OffsetDateTime>,
     ) -> Result<Vec<Candidate>, StoreError> {
-        let rows = sqlx::query(sql)
+        let query = sqlx::query(sql)
             .bind(scope.namespaces())
             .bind(vector)
-            .bind(as_limit(k))
-            .fetch_all(self.pool())
-            .await?;
+            .bind(as_limit(k));
+        let query = match then {
+            Some(then) => query.bind(then),
+            None => query,
+        };
+        let rows = query.fetch_all(self.pool()).await?;
         rows.iter().map(read_candidate).collect()
     }
 

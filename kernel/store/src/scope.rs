@@ -1,7 +1,7 @@
 //! Which rows a statement may touch: the visibility predicate, written once.
 //!
-//! Invariant: every read of memories goes through [`visible!`], [`visible_rows!`] or
-//! [`in_scope!`] with a [`Scope`] bound as `$1`. No other file of this crate
+//! Invariant: every read of memories goes through [`visible!`], [`visible_rows!`],
+//! [`visible_then!`] or [`in_scope!`] with a [`Scope`] bound as `$1`. No other file of this crate
 //! compares a namespace with a pattern.
 
 use halofy_core::Namespace;
@@ -37,6 +37,18 @@ macro_rules! current {
     };
 }
 
+/// The rows of `memory_objects m` in the scope bound as `$1` that were believed at the
+/// moment bound as `$4`: known by then, and not closed yet.
+macro_rules! visible_then {
+    () => {
+        concat!(
+            $crate::scope::in_scope!(),
+            " and m.status = 'active' and m.assertion_time <= $4
+              and (m.t_valid_to is null or m.t_valid_to > $4)"
+        )
+    };
+}
+
 /// The rows of `memory_objects m` that the scope bound as `$1` sees: in scope and
 /// believed now.
 macro_rules! visible {
@@ -67,7 +79,7 @@ macro_rules! in_subtree {
     };
 }
 
-pub(crate) use {current, in_scope, in_subtree, visible, visible_rows};
+pub(crate) use {current, in_scope, in_subtree, visible, visible_rows, visible_then};
 
 /// The pattern that matches what lies below a namespace, and not the namespace
 /// itself: its literal, escaped, and `/%`.

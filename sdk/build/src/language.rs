@@ -27,6 +27,18 @@ impl Language {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Rust, Self::JavaScript, Self::Python, Self::C];
 
+    /// The variable of the environment that names the tool which builds it; cargo is found
+    /// otherwise.
+    #[must_use]
+    pub const fn tool_variable(self) -> Option<&'static str> {
+        match self {
+            Self::Rust => None,
+            Self::JavaScript => Some("HALOFY_COMPONENTIZE_QJS"),
+            Self::Python => Some("HALOFY_COMPONENTIZE_PY"),
+            Self::C => Some("HALOFY_ZIG"),
+        }
+    }
+
     /// As it is written in `halofy.toml` and on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {

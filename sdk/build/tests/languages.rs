@@ -6,6 +6,17 @@ use std::path::Path;
 
 use halofy_build::{Builder, Built, Language};
 
+/// Whether the tool of a language was named. `tests/cartridge-tools.sh` installs them; on a
+/// machine without, there is nothing to test.
+fn has_tool(language: Language) -> bool {
+    let named = |variable: &str| std::env::var_os(variable).is_some();
+    let missing = language.tool_variable().filter(|variable| !named(variable));
+    if let Some(variable) = missing {
+        eprintln!("not tested: cartridges in {language}, since {variable} is not set");
+    }
+    missing.is_none()
+}
+
 fn built(name: &str) -> Built {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../drivers")
@@ -55,6 +66,9 @@ fn the_keyword_engine_builds_in_rust() {
 
 #[test]
 fn the_keyword_engine_builds_in_c() {
+    if !has_tool(Language::C) {
+        return;
+    }
     let component = built("keyword-c");
     examine(&component, "keyword-c", Language::C, 16 << 10);
     assert_eq!(
@@ -66,6 +80,9 @@ fn the_keyword_engine_builds_in_c() {
 
 #[test]
 fn the_keyword_engine_builds_in_javascript() {
+    if !has_tool(Language::JavaScript) {
+        return;
+    }
     examine(
         &built("keyword-js"),
         "keyword-js",
@@ -76,6 +93,9 @@ fn the_keyword_engine_builds_in_javascript() {
 
 #[test]
 fn the_keyword_engine_builds_in_python() {
+    if !has_tool(Language::Python) {
+        return;
+    }
     examine(
         &built("keyword-python"),
         "keyword-python",

@@ -104,7 +104,7 @@ fn each_ascii_word(text: &str, keep: &mut impl FnMut(&str, bool)) {
     let mut lower = String::new();
     // Of the word at hand, if any: where it began, and what it is made of.
     let (mut start, mut made_of) = (0, BETWEEN);
-    for (at, byte) in bytes.iter().chain(&[b' ']).enumerate() {
+    for (at, byte) in bytes.iter().chain(b" ").enumerate() {
         let class = CLASS[usize::from(*byte)];
         if class != BETWEEN {
             made_of |= class;

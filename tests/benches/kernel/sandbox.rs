@@ -2,11 +2,13 @@
 //! over the same 500 candidates, lifting included.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use halofy::boot::{Mounted, mount};
-use halofy_cartridge::{PlanQuery, Row, RowId, View, ViewFuture};
+use halofy::boot::{BASELINE, Mounted, mount};
+use halofy_cartridge::{Overrides, PlanQuery, Row, RowId, View, ViewFuture};
 use halofy_driver::{Candidate, EntityFact, Query, ScopedView, ScoredCandidate, ViewError};
+
+use halofy_tests::compiler;
 
 use crate::corpus::Corpus;
 use crate::p50_us;
@@ -127,8 +129,9 @@ impl ScopedView for Fixed {
 pub(crate) async fn run(corpus: &Corpus) {
     let (_, texts, questions) = &corpus.conversations[0];
     let question = questions[0].as_str();
-    let Mounted { host, drivers } = mount(&[] as &[&str]).expect("the baseline mounts");
-    let baseline = drivers.baseline();
+    let mounted = mount(&[] as &[&str], &Overrides::default(), compiler()).await;
+    let mounted = mounted.expect("the baseline mounts");
+    let Mounted { host, baseline, .. } = mounted;
     let view = Arc::new(Fixed::new(texts));
     let plan = PlanQuery {
         text: question.into(),
@@ -165,13 +168,30 @@ pub(crate) async fn run(corpus: &Corpus) {
     println!("  plan() native              {native:8.1} µs");
     println!("  ratio                      {:8.2} x", wasm / native);
     let empty = PlanQuery { k: 0, ..plan };
-    let mut calls: Vec<Duration> = Vec::new();
+    let (mut calls, mut fresh) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let began = Instant::now();
-        host.plan(&baseline, view.clone(), empty.clone())
-            .await
-            .expect("a plan");
+        let plan = host.plan(&baseline, view.clone(), empty.clone()).await;
         calls.push(began.elapsed());
+        fresh.push(plan.expect("a plan").stats.instantiate);
     }
-    println!("  a whole call that ranks nothing {:.1} µs", p50_us(calls));
+    println!("  a call that ranks nothing  {:8.1} µs", p50_us(calls));
+    println!("  of it, store and instance  {:8.1} µs", p50_us(fresh));
+    println!("  loading a cached cartridge {:8.1} µs", cached().await);
+}
+
+/// Loading the baseline's code from the cache, signature aside: p50.
+async fn cached() -> f64 {
+    let mounted = mount(&[] as &[&str], &Overrides::default(), compiler()).await;
+    let mounted = mounted.expect("the baseline mounts");
+    let mut times = Vec::new();
+    for _ in 0..50 {
+        let began = Instant::now();
+        let loaded = mounted
+            .host
+            .load_untrusted(BASELINE, "baseline", &mounted.compiler);
+        loaded.await.expect("it is admitted");
+        times.push(began.elapsed());
+    }
+    p50_us(times)
 }

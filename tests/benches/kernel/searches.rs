@@ -24,6 +24,7 @@ const CONNECTIONS: u32 = 16;
 
 /// A question, ready to be sent.
 struct Asked {
+    key: String,
     request: Vec<u8>,
     namespace: Namespace,
     question: String,
@@ -73,6 +74,10 @@ pub(crate) async fn run(corpus: &Corpus, server: bool) {
         );
         rates.push(searches.per_second);
     }
+    println!(
+        "  the sandbox's share of one search: {:.0} %",
+        sandbox_share(&kernel, &asked).await
+    );
     let widest = rates[rates.len() - 1] / rates[0];
     println!(
         "  {} callers against one: {widest:.1}x",
@@ -93,6 +98,7 @@ async fn load(kernel: &Kernel, corpus: &Corpus) -> Vec<Asked> {
         }
         for question in questions.iter().take(100) {
             asked.push(Asked {
+                key: caller.key.clone(),
                 request: request(&caller.key, question),
                 namespace: namespace.clone(),
                 question: question.clone(),
@@ -120,6 +126,23 @@ fn request(key: &str, question: &str) -> Vec<u8> {
         body.len()
     )
     .into_bytes()
+}
+
+/// Of a search's time at the client, what is neither the view nor outside the sandbox: the
+/// instance, the guest, the copies.
+async fn sandbox_share(kernel: &Kernel, asked: &[Asked]) -> f64 {
+    let (mut sandbox, mut whole) = (0.0, 0.0);
+    for asked in asked.iter().cycle().take(300) {
+        let caller = kernel.caller(&asked.key, "bench");
+        let body = json!({ "query": asked.question, "k": K, "explain": true });
+        let began = Instant::now();
+        let answer = caller.call("search", body).await.expect_status(200);
+        whole += began.elapsed().as_secs_f64();
+        let micros = &answer.body["explain"]["attempts"][0]["micros"];
+        let of = |stage: &str| micros[stage].as_f64().expect("a time") / 1e6;
+        sandbox += of("instantiate") + of("guest");
+    }
+    100.0 * sandbox / whole
 }
 
 struct Searcher {

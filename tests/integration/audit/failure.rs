@@ -106,7 +106,9 @@ async fn an_operators_change_that_cannot_be_recorded_does_not_happen() {
     };
     let acme = "acme".parse().expect("a namespace");
     let set = async move |gate: std::sync::Arc<halofy_gate::Gate>| {
-        gate.policy_set(&acme, &policy, false).await.map(drop)
+        gate.policy_set(&acme, &policy, halofy_gate::PolicySet::default())
+            .await
+            .map(drop)
     };
     assert!(
         kernel.on_gate(set).await.is_err(),

@@ -129,7 +129,9 @@ async fn n4_the_lexical_and_the_newest_arm_keep_to_the_scope() {
         let ever = store
             .candidates_lexical(&caller, CANARY, 100, Validness::Ever)
             .await;
-        let newest = store.candidates_newest(&alice_scope(), 100).await;
+        let newest = store
+            .candidates_newest(&alice_scope(), 100, Validness::Current)
+            .await;
         [current, ever, newest]
     };
     for arm in kernel.on_store(work).await {
@@ -161,7 +163,7 @@ async fn n4_the_vector_and_the_concept_arm_keep_to_the_scope() {
 async fn mentions(kernel: &Kernel, mention: &'static str, second_hop: bool) -> Vec<Mention> {
     let work = async move |store: Arc<Store>| {
         store
-            .entity_facts(&alice_scope(), mention, second_hop, 100)
+            .entity_facts(&alice_scope(), mention, second_hop, 100, Validness::Current)
             .await
     };
     kernel.on_store(work).await.expect("mentions")

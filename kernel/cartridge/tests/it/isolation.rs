@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use halofy_cartridge::{CartridgeHost, Drivers, Limits, PlanFailure, RegistryError};
+use halofy_cartridge::{CartridgeHost, Limits, PlanFailure};
 
 use crate::call_limits::overrides;
 use crate::guest::{Guest, NOTHING, READ, SPIN, planning, returning};
@@ -222,51 +222,4 @@ fn the_ticker_beats_and_stops_with_its_host() {
     let began = Instant::now();
     drop(host);
     assert!(began.elapsed() < Duration::from_millis(100));
-}
-
-#[tokio::test]
-async fn a_swap_does_not_disturb_a_call_that_runs() {
-    let host = host();
-    let drivers = Drivers::new(&host, &planning(NOTHING)).unwrap();
-    let load = |score| Arc::new(host.load(&returning(&[(0, score)]), "graph").unwrap());
-    let (one, two) = (load("1"), load("2"));
-    assert!(drivers.mount(Arc::clone(&one)).is_none());
-    let taken = drivers.get("graph").unwrap();
-    let replaced = drivers.mount(two).unwrap();
-    assert!(Arc::ptr_eq(&replaced, &one));
-    let view = MemoryView::of(&["one"]);
-    let plan = host.plan(&taken, view, query(1, 1)).await.unwrap();
-    assert!((plan.hits[0].score - 1.0).abs() < f64::EPSILON);
-    let names: Vec<_> = drivers.list().iter().map(|c| c.name().to_owned()).collect();
-    assert_eq!(names, ["baseline", "graph"]);
-    drivers.unmount("graph").unwrap();
-    assert!(drivers.get("graph").is_none());
-}
-
-#[test]
-fn the_baseline_is_replaced_and_never_removed() {
-    let host = host();
-    let drivers = Drivers::new(&host, &planning(NOTHING)).unwrap();
-    assert_eq!(
-        drivers.unmount("baseline").unwrap_err(),
-        RegistryError::Baseline
-    );
-    let unknown = drivers.unmount("nobody").unwrap_err();
-    assert_eq!(unknown, RegistryError::Unknown("nobody".to_owned()));
-    let next = host.load(&planning(&format!("{READ} {NOTHING}")), "baseline");
-    let next = Arc::new(next.unwrap());
-    drivers.mount(Arc::clone(&next));
-    assert!(Arc::ptr_eq(&drivers.baseline(), &next));
-    assert!(Arc::ptr_eq(&drivers.get("baseline").unwrap(), &next));
-}
-
-#[test]
-fn the_baseline_answers_to_its_name() {
-    let host = host();
-    let mut impostor = planning(NOTHING);
-    impostor.extend(crate::manifest::section(
-        r#"{"name":"other","version":"1","wit":"1.0.0"}"#,
-    ));
-    let error = Drivers::new(&host, &impostor).unwrap_err();
-    assert_eq!(error.reason(), "manifest");
 }

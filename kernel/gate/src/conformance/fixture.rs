@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use halofy_core::{Content, Kind, MemoryId, Namespace, normalize_for_dedupe};
 use halofy_store::{
-    Location, NewMemory, Scope, Store, StoreConfig, Transaction, Upserted, VectorSpace,
+    Location, NewMemory, Scope, Store, StoreConfig, Transaction, Upserted, Validness, VectorSpace,
 };
 use time::OffsetDateTime;
 use ulid::Ulid;
@@ -59,7 +59,12 @@ impl Fixture {
 
     /// What the caller sees, for one call.
     pub(super) fn view(&self) -> Arc<StoreView> {
-        StoreView::new(self.store.clone(), self.embedder.clone(), &self.home)
+        StoreView::new(
+            self.store.clone(),
+            self.embedder.clone(),
+            &self.home,
+            Validness::Current,
+        )
     }
 
     /// Stops the database.
@@ -88,7 +93,11 @@ impl Fixture {
 
     async fn expect_rows(&self, caller: &Namespace, count: usize) -> Result<(), ConformanceError> {
         let scope = Scope::of(caller);
-        let seen = self.store.candidates_newest(&scope, count + 1).await?.len();
+        let seen = self
+            .store
+            .candidates_newest(&scope, count + 1, Validness::Current)
+            .await?
+            .len();
         if seen == count {
             return Ok(());
         }

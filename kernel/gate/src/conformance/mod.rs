@@ -94,18 +94,21 @@ struct Bench<'b> {
 impl Bench<'_> {
     async fn report(&self) -> Result<Report, ConformanceError> {
         let planted: Vec<&str> = FACTS.iter().map(|(_, question)| *question).collect();
-        let hidden = CANARIES.iter().map(|(_, question)| *question);
-        let asked = self
-            .ask(planted.iter().copied().chain(hidden), AMPLE_BUDGET)
-            .await?;
-        let cycle = planted.iter().copied().cycle().take(LATENCY_CALLS);
-        let timed = self.ask(cycle, AMPLE_BUDGET).await?;
+        let hidden: Vec<&str> = CANARIES.iter().map(|(_, question)| *question).collect();
+        let all = [planted.as_slice(), &hidden].concat();
+        let asked = self.ask(&all, AMPLE_BUDGET).await?;
+        let cycle: Vec<&str> = planted
+            .iter()
+            .copied()
+            .cycle()
+            .take(LATENCY_CALLS)
+            .collect();
+        let timed = self.ask(&cycle, AMPLE_BUDGET).await?;
         let everything = facts::questions_for_everything();
-        let bounded = self
-            .ask(everything.iter().map(String::as_str), TOKEN_BUDGET)
-            .await?;
-        let first = planted[..REPEATED_QUERIES].iter().copied();
-        let once = self.ask(first.clone(), AMPLE_BUDGET).await?;
+        let everything: Vec<&str> = everything.iter().map(String::as_str).collect();
+        let bounded = self.ask(&everything, TOKEN_BUDGET).await?;
+        let first = &planted[..REPEATED_QUERIES];
+        let once = self.ask(first, AMPLE_BUDGET).await?;
         let again = self.ask(first, AMPLE_BUDGET).await?;
         let checks = vec![
             checks::finds_planted_fact(&asked[..FACTS.len()]),
@@ -184,9 +187,9 @@ impl Bench<'_> {
         Ok(calls)
     }
 
-    async fn ask<'q>(
+    async fn ask(
         &self,
-        questions: impl IntoIterator<Item = &'q str>,
+        questions: &[&str],
         token_budget: u32,
     ) -> Result<Vec<Call>, ConformanceError> {
         let mut calls = Vec::new();

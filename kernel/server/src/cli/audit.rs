@@ -9,6 +9,9 @@ use halofy_core::Namespace;
 use halofy_gate::AuditTail;
 use serde_json::Value;
 
+use time::format_description::BorrowedFormatItem;
+use time::macros::format_description;
+
 use super::output::{json, line, table};
 use super::settings::Settings;
 use super::target::Target;
@@ -71,21 +74,36 @@ impl Audit {
     }
 }
 
+const AT: &[BorrowedFormatItem<'_>] =
+    format_description!("[year]-[month]-[day] [hour]:[minute]:[second]");
+
 /// Prints audit rows for a person.
 pub(crate) fn print_rows(records: &[Record]) {
     let rows = records.iter().map(|record| {
         let columns = &record.columns;
+        let at = columns.ts.format(AT).unwrap_or_default();
         [
             record.seq.to_string(),
+            at,
             columns.namespace.clone(),
             columns.actor.clone(),
+            columns.key_id.clone().unwrap_or_else(|| "-".to_owned()),
             columns.op.clone(),
             columns.result.clone(),
             columns.detail.clone().unwrap_or_default(),
         ]
     });
     table(
-        ["seq", "namespace", "actor", "op", "result", "detail"],
+        [
+            "seq",
+            "at (UTC)",
+            "namespace",
+            "actor",
+            "key",
+            "op",
+            "result",
+            "detail",
+        ],
         rows,
     );
 }

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
-use halofy_cartridge::{Cartridge, CartridgeHost, Drivers, Limits, LoadError};
+use halofy_cartridge::{Cartridge, CartridgeHost, Limits, LoadError};
+use halofy_core::DEFAULT_DRIVER;
 use halofy_gate::conformance::{self, Report};
 use serde::Serialize;
 
@@ -89,7 +90,7 @@ fn is_file_name(driver: &str) -> bool {
 /// The cartridge that would answer to `name` in a kernel with these files mounted:
 /// the last one, as at boot.
 fn by_name(host: &CartridgeHost, name: &str, mounted: &[PathBuf]) -> Result<Admitted> {
-    let mut known = vec![Drivers::BASELINE.to_owned()];
+    let mut known = vec![DEFAULT_DRIVER.to_owned()];
     for path in mounted.iter().rev() {
         match load(host, path)? {
             Ok(cartridge) if cartridge.name() == name => return Ok(Ok(cartridge)),
@@ -101,7 +102,7 @@ fn by_name(host: &CartridgeHost, name: &str, mounted: &[PathBuf]) -> Result<Admi
             }
         }
     }
-    if name == Drivers::BASELINE {
+    if name == DEFAULT_DRIVER {
         let baseline = host.load(BASELINE, name);
         return Ok(Ok(baseline.context("the built-in baseline does not load")?));
     }

@@ -70,7 +70,9 @@ impl Demo {
         for driver in gate.driver_list() {
             line(format_args!(
                 "mounted {}, {} bytes, sha256 {}",
-                driver.name, driver.size, driver.digest
+                driver.name,
+                driver.size.unwrap_or_default(),
+                driver.digest.unwrap_or_default()
             ));
         }
         let listener = Listener::tcp("127.0.0.1:0").await?;

@@ -11,6 +11,7 @@ use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use halofy_core::{Policy, RateLimit};
+use halofy_gate::PolicySet;
 use halofy_store::Location;
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -136,7 +137,7 @@ async fn set_policy(target: &Target, run: &str, driver: &str) -> Result<()> {
     let set = Command::PolicySet {
         namespace,
         policy,
-        force: false,
+        how: PolicySet::default(),
     };
     target.command(&set).await.map(drop)
 }

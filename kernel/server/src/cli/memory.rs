@@ -62,6 +62,9 @@ pub(crate) struct Search {
     /// Keep the query out of the audit log.
     #[arg(long)]
     sensitive: bool,
+    /// Show what ran and what it cost.
+    #[arg(long)]
+    explain: bool,
 }
 
 /// Fetch one memory by its id.
@@ -123,6 +126,7 @@ impl Search {
         insert(&mut body, "k", self.k);
         insert(&mut body, "tokenBudget", self.token_budget);
         insert(&mut body, "validOnly", self.history.then_some(false));
+        insert(&mut body, "explain", self.explain.then_some(true));
         insert(&mut body, "sensitive", self.sensitive.then_some(true));
         let answer = call(settings, &self.caller, "search", body).await?;
         if settings.json {
@@ -147,11 +151,10 @@ pub(crate) fn print_results(answer: &Value) {
     } else {
         output::table(["score", "namespace", "content"], rows);
     }
-    let mut served = format!(
-        "{} tokens, driver {}",
-        answer["tokens"],
-        text(&answer["driver"])
-    );
+    let Some(tokens) = answer["tokens"].as_u64() else {
+        return;
+    };
+    let mut served = format!("{tokens} tokens, driver {}", text(&answer["driver"]));
     if let Some(fallback) = answer.get("driverFallback") {
         let (from, reason) = (text(&fallback["from"]), text(&fallback["reason"]));
         served += &format!(", in place of {from}: {reason}");
@@ -160,6 +163,52 @@ pub(crate) fn print_results(answer: &Value) {
         served += &format!(", degraded: {}", text(degraded));
     }
     line(served);
+    if let Some(explain) = answer.get("explain") {
+        print_explain(explain);
+    }
+}
+
+fn print_explain(explain: &Value) {
+    let text = |value: &Value| match value.as_str() {
+        Some(text) => text.to_owned(),
+        None => value.to_string(),
+    };
+    line(format_args!(
+        "selected {} by {}",
+        text(&explain["selected"]),
+        text(&explain["selectedBy"])
+    ));
+    let attempts = explain["attempts"].as_array().cloned().unwrap_or_default();
+    let rows = attempts.iter().map(|attempt| {
+        let dropped = attempt["dropped"].as_object().into_iter().flatten();
+        let dropped: u64 = dropped.filter_map(|(_, count)| count.as_u64()).sum();
+        let micros = |stage: &str| text(&attempt["micros"][stage]);
+        [
+            format!("{} {}", text(&attempt["driver"]), text(&attempt["version"])),
+            text(&attempt["outcome"]),
+            text(&attempt["viewCalls"]),
+            text(&attempt["rows"]),
+            dropped.to_string(),
+            micros("instantiate"),
+            micros("guest"),
+            micros("view"),
+            micros("total"),
+        ]
+    });
+    output::table(
+        [
+            "driver",
+            "outcome",
+            "calls",
+            "rows",
+            "dropped",
+            "µs instance",
+            "guest",
+            "view",
+            "total",
+        ],
+        rows,
+    );
 }
 
 impl Read {

@@ -2,6 +2,7 @@
 
 mod audit;
 mod cartridge;
+pub(crate) mod compile;
 mod conformance;
 mod demo;
 mod drivers;
@@ -11,9 +12,11 @@ mod keys;
 mod memory;
 mod output;
 mod policy;
+mod replay;
 mod serve;
 mod settings;
 mod target;
+mod trust;
 
 use std::process::ExitCode;
 
@@ -70,12 +73,19 @@ enum Command {
     /// Show and set policies: driver, A/B split, budgets, rates, suspension.
     #[command(subcommand)]
     Policy(policy::Policies),
-    /// List the mounted cartridges.
+    /// List the drivers and change what is mounted: mount, roll back, quarantine, release.
     #[command(subcommand)]
     Drivers(drivers::Drivers),
     /// Make, build, check and measure a cartridge.
     #[command(subcommand)]
     Cartridge(cartridge::CartridgeCommand),
+    /// List, add and revoke the keys of vendors whose cartridges may be mounted.
+    #[command(subcommand)]
+    Trust(trust::Trust),
+    /// Run the search of an audit row again, over the memories as they were then.
+    Replay(replay::Replay),
+    #[command(name = compile::COMPILE, hide = true)]
+    Compile(compile::CompileCartridge),
     /// Check a cartridge against the contract.
     Conformance(conformance::Conformance),
     /// Measure retrieval on a public data set.
@@ -90,7 +100,11 @@ enum Command {
 /// 2 wrongly called.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    output::init_tracing();
+    // Before anything is started: that process gives up all that it does not need.
+    if let Command::Compile(compile) = cli.command {
+        return compile.run();
+    }
+    output::init_tracing(matches!(cli.command, Command::Serve(_)));
     if let Err(error) = cli.settings.prepare() {
         output::fail(&error);
         return ExitCode::FAILURE;
@@ -102,10 +116,14 @@ pub fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    let json = cli.settings.json;
     match runtime.block_on(run(cli)) {
         Ok(code) => code,
         Err(error) => {
             output::fail(&error);
+            if json {
+                output::fail_as_json(&error);
+            }
             ExitCode::FAILURE
         }
     }
@@ -125,6 +143,9 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Policy(policy) => policy.run(settings).await,
         Command::Drivers(drivers) => drivers.run(settings).await,
         Command::Cartridge(cartridge) => cartridge.run(settings).await,
+        Command::Trust(trust) => trust.run(settings).await,
+        Command::Replay(replay) => replay.run(settings).await,
+        Command::Compile(compile) => Ok(compile.run()),
         Command::Conformance(conformance) => conformance.run(settings).await,
         Command::Eval(eval) => eval.run(settings).await,
         Command::Audit(audit) => audit.run(settings).await,

@@ -2,7 +2,7 @@
 //! output.
 #![allow(clippy::print_stdout, reason = "this is the command line's output")]
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 
 use comfy_table::Table;
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
@@ -11,13 +11,34 @@ use tracing_subscriber::EnvFilter;
 
 /// Prints a line.
 pub(crate) fn line(text: impl std::fmt::Display) {
-    println!("{text}");
+    print(&harmless(&text.to_string()));
+}
+
+/// Ends the program quietly when nobody reads any more, as `halofy … | head` does.
+fn print(text: &str) {
+    if let Err(error) = writeln!(std::io::stdout().lock(), "{text}") {
+        let quiet = error.kind() == std::io::ErrorKind::BrokenPipe;
+        std::process::exit(if quiet { 0 } else { 1 });
+    }
+}
+
+/// Text without what would drive a terminal: memories and reasons are other people's words.
+fn harmless(text: &str) -> String {
+    let drives = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if !text.contains(drives) {
+        return text.to_owned();
+    }
+    let shown = text.chars().map(|c| match drives(c) {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    });
+    shown.collect()
 }
 
 /// Prints a value as JSON.
 pub(crate) fn json(value: &impl Serialize) {
     match serde_json::to_string_pretty(value) {
-        Ok(text) => println!("{text}"),
+        Ok(text) => print(&text),
         Err(error) => fail(&error.into()),
     }
 }
@@ -30,9 +51,14 @@ pub(crate) fn table<const N: usize>(
     let mut table = Table::new();
     table.load_preset(UTF8_HORIZONTAL_ONLY).set_header(header);
     for row in rows {
-        table.add_row(row);
+        table.add_row(row.map(|cell| harmless(&cell)));
     }
-    println!("{table}");
+    print(&table.to_string());
+}
+
+/// Says something beside the answer.
+pub(crate) fn note(text: impl std::fmt::Display) {
+    eprintln!("note: {}", harmless(&text.to_string()));
 }
 
 /// Prints an error and what led to it.
@@ -43,10 +69,17 @@ pub(crate) fn fail(error: &anyhow::Error) {
     }
 }
 
+/// Prints an error as JSON, to where the answer would have stood.
+pub(crate) fn fail_as_json(error: &anyhow::Error) {
+    let because: Vec<String> = error.chain().skip(1).map(ToString::to_string).collect();
+    json(&serde_json::json!({ "error": error.to_string(), "because": because }));
+}
+
 /// The kernel's own log: JSON lines on standard error when that is no terminal.
-pub(crate) fn init_tracing() {
-    let filter = EnvFilter::try_from_env("HALOFY_LOG")
-        .unwrap_or_else(|_| EnvFilter::new("warn,halofy=info"));
+/// Only errors, unless the kernel is there to stay.
+pub(crate) fn init_tracing(serves: bool) {
+    let usual = if serves { "warn,halofy=info" } else { "error" };
+    let filter = EnvFilter::try_from_env("HALOFY_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr);

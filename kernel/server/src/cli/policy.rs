@@ -4,13 +4,24 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
-use halofy_core::{AbTest, DriverName, Namespace, Policy, RateLimit};
-use halofy_gate::PolicyView;
+use halofy_core::{AbTest, DriverRef, Namespace, Policy, RateLimit};
+use halofy_gate::{PolicySet, PolicyView};
 
 use super::output::{self, line};
 use super::settings::Settings;
 use super::target::Target;
 use crate::http::Command;
+
+/// The flags that set one field each.
+const FIELDS: [&str; 7] = [
+    "retriever",
+    "ab",
+    "shadow",
+    "allow_unsigned",
+    "token_budget",
+    "rate",
+    "suspended",
+];
 
 /// Show and set policies.
 #[derive(Debug, Subcommand)]
@@ -20,21 +31,27 @@ pub(crate) enum Policies {
         /// Whose.
         namespace: Namespace,
     },
-    /// Set a namespace's policy. What is not given is inherited.
+    /// Set a namespace's policy. What is not given stays as it is.
     Set(Set),
 }
 
-/// Set a namespace's policy. What is not given is inherited.
+/// Set a namespace's policy. What is not given stays as it is.
 #[derive(Debug, Args)]
 pub(crate) struct Set {
     /// Whose.
     namespace: Namespace,
-    /// The driver that serves.
+    /// The driver that serves: name, name@version or name@sha256:digest.
     #[arg(long, value_name = "DRIVER", conflicts_with = "ab")]
-    retriever: Option<DriverName>,
+    retriever: Option<DriverRef>,
     /// Split queries: A,B,PERCENT sends so many per cent of query texts to B.
     #[arg(long, value_name = "A,B,PERCENT")]
     ab: Option<String>,
+    /// A driver that ranks the same queries beside it, is measured, and never serves.
+    #[arg(long, value_name = "DRIVER")]
+    shadow: Option<DriverRef>,
+    /// Whether a driver that nobody signed may serve here and below.
+    #[arg(long)]
+    allow_unsigned: Option<bool>,
     /// Tokens of a search that names none.
     #[arg(long, value_name = "TOKENS")]
     token_budget: Option<u32>,
@@ -45,11 +62,14 @@ pub(crate) struct Set {
     #[arg(long)]
     suspended: Option<bool>,
     /// The whole policy as JSON, instead of the flags above.
-    #[arg(long, value_name = "JSON", conflicts_with_all = ["retriever", "ab", "token_budget", "rate", "suspended"])]
+    #[arg(long, value_name = "JSON", conflicts_with_all = FIELDS)]
     doc: Option<String>,
-    /// Although a driver that it names is not mounted.
+    /// Although a driver that it names would not serve.
     #[arg(long)]
     force: bool,
+    /// Clear what is not given, in place of keeping it.
+    #[arg(long)]
+    replace: bool,
 }
 
 impl Policies {
@@ -78,6 +98,8 @@ impl Set {
             None => Policy {
                 retriever: self.retriever,
                 ab_test: self.ab.as_deref().map(split).transpose()?,
+                shadow: self.shadow,
+                allow_unsigned: self.allow_unsigned,
                 token_budget: self.token_budget,
                 rate_limit: self.rate.as_deref().map(rate).transpose()?,
                 suspended: self.suspended,
@@ -86,7 +108,11 @@ impl Set {
         Ok(Command::PolicySet {
             namespace: self.namespace,
             policy,
-            force: self.force,
+            how: PolicySet {
+                force: self.force,
+                // A whole document is the whole policy.
+                replace: self.replace || self.doc.is_some(),
+            },
         })
     }
 }
@@ -124,8 +150,16 @@ fn print(view: &PolicyView) -> Result<()> {
     }
     let effective = &view.effective;
     line(format_args!(
-        "in force: retriever {}, {} tokens, {} requests/s (burst {}){}",
+        "in force: retriever {}{}{}, {} tokens, {} requests/s (burst {}){}",
         effective.retriever,
+        match &effective.shadow {
+            Some(shadow) => format!(", shadow {shadow}"),
+            None => String::new(),
+        },
+        match effective.allow_unsigned {
+            true => ", UNSIGNED DRIVERS ALLOWED",
+            false => "",
+        },
         effective.token_budget,
         effective.requests_per_second,
         effective.burst,
@@ -137,7 +171,7 @@ fn print(view: &PolicyView) -> Result<()> {
     ));
     for name in &view.unmounted {
         line(format_args!(
-            "warning: {name} is not mounted; the baseline serves in its place until it is"
+            "warning: {name} does not serve; the baseline does in its place"
         ));
     }
     Ok(())

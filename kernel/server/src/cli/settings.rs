@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use halofy_store::{Location, StoreConfig};
 
-use crate::config::{DEFAULT_DATA, File, KernelConfig, parse_embedder};
+use crate::config::{CODE_CACHE, DEFAULT_DATA, File, KernelConfig, parse_embedder};
 
 /// Flags that every command takes.
 #[derive(Debug, Clone, Args)]
@@ -23,7 +23,7 @@ pub struct Settings {
         hide_env_values = true
     )]
     pub database_url: Option<String>,
-    /// Configuration file (TOML): [server] and [embedder].
+    /// Configuration file (TOML): [server], [embedder] and [limits].
     #[arg(long, global = true, env = "HALOFY_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// What makes vectors: hash, hash:DIMENSION or static:DIR. Fixed at the first start.
@@ -32,6 +32,9 @@ pub struct Settings {
     /// Mount a cartridge beside the baseline. May be given several times.
     #[arg(long = "cartridge", global = true, value_name = "FILE.wasm")]
     pub cartridges: Vec<PathBuf>,
+    /// Offer an engine out of process as a driver. May be given several times.
+    #[arg(long = "sidecar", global = true, value_name = "NAME=URL")]
+    pub sidecars: Vec<String>,
     /// Print JSON.
     #[arg(long, global = true)]
     pub json: bool,
@@ -77,10 +80,36 @@ impl Settings {
         };
         let mut cartridges = file.server.cartridges;
         cartridges.extend(self.cartridges.iter().cloned());
+        let mut sidecars = file.server.sidecars;
+        for sidecar in &self.sidecars {
+            let Some((name, url)) = sidecar.split_once('=') else {
+                bail!("--sidecar takes NAME=URL, such as mem0=http://127.0.0.1:8765");
+            };
+            sidecars.insert(name.to_owned(), url.to_owned());
+        }
+        if let Err(field) = file.limits.check() {
+            bail!("[limits] {field} must be at least 1");
+        }
+        let code_cache = file.server.code_cache;
         Ok(KernelConfig {
             store,
             embedder,
             cartridges,
+            limits: file.limits,
+            sidecars,
+            conformance: file.server.conformance,
+            code_cache: code_cache.unwrap_or_else(|| self.code_cache()),
         })
+    }
+
+    /// Beside the embedded database; with a server, where this user's caches are.
+    fn code_cache(&self) -> PathBuf {
+        let set = std::env::var_os("XDG_CACHE_HOME").filter(|home| !home.is_empty());
+        let home = set.map(PathBuf::from);
+        let home = home.or_else(|| Some(std::env::home_dir()?.join(".cache")));
+        match (&self.database_url, home) {
+            (Some(_), Some(home)) => home.join("halofy").join(CODE_CACHE),
+            _ => self.data.join(CODE_CACHE),
+        }
     }
 }

@@ -14,6 +14,7 @@ use http_body_util::BodyExt;
 use serde_json::Value;
 use tower::ServiceExt;
 
+use super::output;
 use super::settings::Settings;
 use crate::boot::boot;
 use crate::http::{Command, Problem, control_router};
@@ -50,6 +51,17 @@ pub(crate) fn control_socket(data: &Path) -> PathBuf {
 }
 
 impl Target {
+    /// Gives one operator's command and ends.
+    ///
+    /// # Errors
+    /// As [`Target::for_operator`] and [`Target::command`].
+    pub async fn once(settings: &Settings, command: &Command) -> Result<Value> {
+        let target = Self::for_operator(settings).await?;
+        let reply = target.command(command).await;
+        target.close().await;
+        reply
+    }
+
     /// For calls with a key: `url` if given, else as for an operator.
     ///
     /// # Errors
@@ -71,7 +83,15 @@ impl Target {
         {
             return Ok(running);
         }
+        if settings.database_url.is_none() && !settings.data.exists() {
+            output::note(format_args!(
+                "no kernel runs on {}, and nothing is there yet: a new database is made; \
+                 --data or HALOFY_DATA names another",
+                settings.data.display()
+            ));
+        }
         let gate = boot(&settings.kernel()?).await?;
+        gate.warm().await?;
         Ok(Self::local(gate))
     }
 

@@ -126,6 +126,11 @@ fn words(refusal: &Refusal) -> (StatusCode, &'static str, String) {
             "Not found",
             text("there is nothing with this name that this key may see"),
         ),
+        Refusal::DriverRefused { why, .. } => (
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "The cartridge is refused",
+            why.clone(),
+        ),
         Refusal::Overloaded => (
             StatusCode::SERVICE_UNAVAILABLE,
             "Too many searches are running",

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body as HttpBody;
-use axum::extract::{Path, Request, State};
+use axum::extract::{DefaultBodyLimit, Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use halofy_core::{AgentKind, Op};
-use halofy_gate::{Body, Call, CallId, Claim, Gate, claim_in_header};
+use halofy_gate::{Body, Call, CallId, Claim, Gate, MissingDriver, claim_in_header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde_json::json;
@@ -23,6 +23,8 @@ use super::problem::Problem;
 
 /// The largest body of a call.
 pub const MAX_BODY_BYTES: usize = 2 * 1024 * 1024;
+/// The largest command of an operator: a cartridge, in base64.
+const MAX_COMMAND_BYTES: usize = 128 * 1024 * 1024;
 /// A body that arrives more slowly than this is given up.
 const BODY_TIMEOUT: Duration = Duration::from_secs(15);
 const READY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -53,7 +55,9 @@ pub fn control_router(gate: Arc<Gate>) -> Router {
         agent: AgentKind::Cli,
         metrics: None,
     };
-    finish(routes().route("/control", post(control::control)), shared)
+    let limit = DefaultBodyLimit::max(MAX_COMMAND_BYTES);
+    let control = post(control::control).layer(limit);
+    finish(routes().route("/control", control), shared)
 }
 
 fn routes() -> Router<Shared> {
@@ -121,8 +125,13 @@ async fn read_body(body: HttpBody) -> Body {
     }
 }
 
+/// Two of them are none: whoever stands in between may have looked at the other.
 fn bearer(headers: &HeaderMap) -> Option<String> {
-    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let (Some(value), None) = (values.next(), values.next()) else {
+        return None;
+    };
+    let value = value.to_str().ok()?;
     let (scheme, key) = value.split_once(' ')?;
     let key = key.trim();
     (scheme.eq_ignore_ascii_case("bearer") && !key.is_empty()).then(|| key.to_owned())
@@ -147,7 +156,7 @@ async fn live() -> Response {
 async fn ready(State(shared): State<Shared>) -> Response {
     let ready = tokio::time::timeout(READY_TIMEOUT, shared.gate.ready()).await;
     match ready {
-        Ok(Ok(())) => Json(json!({ "status": "ready" })).into_response(),
+        Ok(Ok(())) => ready_answer(&shared.gate.drivers_missing()),
         Ok(Err(refusal)) => Problem::from(&refusal).into_response(),
         Err(_) => Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -156,6 +165,17 @@ async fn ready(State(shared): State<Shared>) -> Response {
             "the store does not answer",
         )
         .into_response(),
+    }
+}
+
+/// Whoever may ask this learns which drivers are missing, and not whose policy names them.
+fn ready_answer(missing: &[MissingDriver]) -> Response {
+    let mut drivers: Vec<&str> = missing.iter().map(|one| one.driver.as_str()).collect();
+    drivers.sort_unstable();
+    drivers.dedup();
+    match drivers.is_empty() {
+        true => Json(json!({ "status": "ready" })).into_response(),
+        false => Json(json!({ "status": "ready", "driversMissing": drivers })).into_response(),
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use halofy_cartridge::{CallStats, Cartridge, CartridgeHost, PlanQuery};
+use halofy_cartridge::{CallStats, Cartridge, CartridgeHost, Limits, PlanQuery};
 use halofy_gate::conformance::MemoryView;
 use serde::Serialize;
 
@@ -37,6 +37,8 @@ pub(crate) struct Bench {
 
 const TOKEN_BUDGET: u32 = 2_000;
 const WARM_UP: usize = 5;
+/// How long the call that is counted may take.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Times in milliseconds. Of the counts, the most that any call used.
 #[derive(Debug, Serialize)]
@@ -58,6 +60,10 @@ struct Measured {
     host_calls: u64,
     rows: u64,
     bytes: u64,
+    memory_bytes: u64,
+    /// Instructions that the first question takes, as the engine counts them: the same on
+    /// every machine.
+    fuel: u64,
     violations: u64,
 }
 
@@ -73,11 +79,17 @@ impl Bench {
         ensure!(self.calls > 0, "--calls is at least 1");
         let component = super::component(&self.source).await?;
         let began = Instant::now();
+        let fuel = fuel(
+            component.clone(),
+            super::stem(&self.source),
+            self.memories,
+            self.k,
+        );
         let (host, loaded) = super::load(component, super::stem(&self.source)).await?;
         let cartridge = loaded.context("the cartridge is refused")?;
         let load = began.elapsed();
         let calls = self.measure(&host, &cartridge).await?;
-        let measured = self.summary(&cartridge, load, &calls);
+        let measured = self.summary(&cartridge, load, &calls, fuel.await?);
         if settings.json {
             output::json(&measured);
         } else {
@@ -105,7 +117,13 @@ impl Bench {
         Ok(calls)
     }
 
-    fn summary(&self, cartridge: &Cartridge, load: Duration, calls: &[CallStats]) -> Measured {
+    fn summary(
+        &self,
+        cartridge: &Cartridge,
+        load: Duration,
+        calls: &[CallStats],
+        fuel: u64,
+    ) -> Measured {
         let most = |of: fn(&CallStats) -> u64| calls.iter().map(of).max().unwrap_or(0);
         Measured {
             driver: cartridge.name().to_owned(),
@@ -117,16 +135,41 @@ impl Bench {
             k: self.k,
             total: Times::of(calls, |call| call.total),
             instantiate: Times::of(calls, |call| call.instantiate),
-            guest: Times::of(calls, |call| {
-                call.total.saturating_sub(call.instantiate + call.view)
-            }),
+            guest: Times::of(calls, |call| call.guest),
             view: Times::of(calls, |call| call.view),
             host_calls: most(|call| call.host_calls),
             rows: most(|call| call.rows),
             bytes: most(|call| call.bytes),
+            memory_bytes: most(|call| call.memory),
+            fuel,
             violations: most(CallStats::violations),
         }
     }
+}
+
+/// Asks the first question on an engine that counts, and is slower for it.
+async fn fuel(component: Vec<u8>, name: String, memories: usize, k: u32) -> Result<u64> {
+    let loading = tokio::task::spawn_blocking(move || {
+        let host = CartridgeHost::new(Limits {
+            count_fuel: true,
+            total_time: PATIENCE,
+            ..Limits::default()
+        })?;
+        let cartridge = host.load(&component, &name)?;
+        anyhow::Ok((host, cartridge))
+    });
+    let (host, cartridge) = loading.await.context("counting was interrupted")??;
+    let question = MemoryView::questions()
+        .next()
+        .context("there is no question")?;
+    let query = PlanQuery {
+        text: question.into(),
+        token_budget: TOKEN_BUDGET,
+        k,
+    };
+    let view = MemoryView::corpus(memories);
+    let plan = host.plan(&cartridge, view as _, query).await?;
+    Ok(plan.stats.fuel)
 }
 
 impl Times {
@@ -175,6 +218,11 @@ fn show(measured: &Measured) {
     line(format_args!(
         "at most {} host calls, {} rows, {} bytes, {} violations a call; {} fresh instances",
         measured.host_calls, measured.rows, measured.bytes, measured.violations, measured.instances,
+    ));
+    line(format_args!(
+        "at most {} KiB of memory; the first question burns {} units of fuel",
+        measured.memory_bytes >> 10,
+        measured.fuel,
     ));
 }
 

@@ -18,7 +18,7 @@ use crate::cli::settings::Settings;
 /// Reads the file as a kernel would and compiles nothing. Ends with 1 when a kernel
 /// would refuse it, and says why.
 #[derive(Debug, Args)]
-pub(super) struct Inspect {
+pub(crate) struct Inspect {
     /// A component.
     #[arg(value_name = "FILE.wasm")]
     file: PathBuf,

@@ -16,7 +16,7 @@ use crate::cli::settings::Settings;
 /// The private half is written for you alone (PKCS#8 PEM, mode 0600) and never
 /// overwritten. Give operators the public half.
 #[derive(Debug, Args)]
-pub(super) struct Keygen {
+pub(crate) struct Keygen {
     /// Where the private half goes; the public half goes beside it, as .pub.
     #[arg(long, short, value_name = "FILE", default_value = "vendor.key")]
     out: PathBuf,

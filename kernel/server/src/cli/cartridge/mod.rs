@@ -1,11 +1,16 @@
-//! `halofy cartridge`: what a vendor does with a cartridge before an operator sees it. None of
-//! these commands needs a kernel.
+//! `halofy cartridge`: what a vendor does with a cartridge before an operator sees it, and
+//! `push`, which shows it to one. Only that needs a kernel.
 
 mod bench;
 mod build;
+mod inspect;
+mod keygen;
 mod new;
+mod push;
 mod rankings;
+mod sign;
 mod test;
+mod verify;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,7 +22,7 @@ use halofy_cartridge::{Cartridge, CartridgeHost, Limits, LoadError};
 
 use super::settings::Settings;
 
-/// Make, build, check and measure a cartridge.
+/// Make, build, check, measure, sign and push a cartridge.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CartridgeCommand {
     /// Write a new cartridge's folder, which builds and passes every check as it is.
@@ -28,6 +33,16 @@ pub(crate) enum CartridgeCommand {
     Test(test::Test),
     /// Measure calls over a corpus in memory.
     Bench(bench::Bench),
+    /// Show what a component imports, exports, says about itself and may use.
+    Inspect(inspect::Inspect),
+    /// Make a vendor's key pair.
+    Keygen(keygen::Keygen),
+    /// Sign a component.
+    Sign(sign::Sign),
+    /// Verify a component's signature.
+    Verify(verify::Verify),
+    /// Send a component to the kernel and mount it.
+    Push(push::Push),
 }
 
 impl CartridgeCommand {
@@ -37,6 +52,11 @@ impl CartridgeCommand {
             Self::Build(build) => build.run(settings).await,
             Self::Test(test) => test.run(settings).await,
             Self::Bench(bench) => bench.run(settings).await,
+            Self::Inspect(inspect) => inspect.run(settings),
+            Self::Keygen(keygen) => keygen.run(settings),
+            Self::Sign(sign) => sign.run(settings),
+            Self::Verify(verify) => verify.run(settings),
+            Self::Push(push) => push.run(settings).await,
         }
     }
 }

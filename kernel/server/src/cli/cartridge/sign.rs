@@ -16,7 +16,7 @@ use crate::cli::settings::Settings;
 /// Signs the component's digest, its manifest and the version of the contract. Only a
 /// component that a kernel would admit, and that has a manifest, is signed.
 #[derive(Debug, Args)]
-pub(super) struct Sign {
+pub(crate) struct Sign {
     /// A component.
     #[arg(value_name = "FILE.wasm")]
     file: PathBuf,

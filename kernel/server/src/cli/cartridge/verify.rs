@@ -20,7 +20,7 @@ use crate::cli::settings::Settings;
 /// Without --public-key this says only that the signature holds for the key that it
 /// names: whose key that is, nobody knows.
 #[derive(Debug, Args)]
-pub(super) struct Verify {
+pub(crate) struct Verify {
     /// A component.
     #[arg(value_name = "FILE.wasm")]
     file: PathBuf,
