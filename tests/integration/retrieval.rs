@@ -4,7 +4,7 @@
 mod crowd;
 
 use halofy_store::StoreError;
-use halofy_tests::{Caller, Data, Kernel, Mood, Role, ScriptedEmbedder};
+use halofy_tests::{Caller, Data, Kernel, Mood, Role, ScriptedEmbedder, ranking_cartridge};
 use reqwest::Method;
 use serde_json::json;
 
@@ -313,4 +313,39 @@ async fn r7_equal_scores_keep_one_order_by_ref_whoever_answers() {
             assert_eq!(caller.search("blue bicycle").await.ids(), ids);
         }
     }
+}
+
+#[tokio::test]
+async fn an_evaluation_measures_every_driver() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let turns = ["the ferry sails at noon", "the kiln is in the east wing"];
+    let turn = |(at, text): (usize, &&str)| {
+        let id = format!("D1:{}", at + 1);
+        json!({ "speaker": "Ann", "dia_id": id, "text": text })
+    };
+    let turns: Vec<_> = turns.iter().enumerate().map(turn).collect();
+    let sample = json!([{
+        "sample_id": "conv-1",
+        "conversation": { "session_1_date_time": "noon", "session_1": turns },
+        "qa": [{ "question": "where is the kiln?", "evidence": ["D1:2"], "category": 1 }],
+    }]);
+    let (file, wasm) = (
+        folder.path().join("a.json"),
+        folder.path().join("steady.wasm"),
+    );
+    std::fs::write(&file, sample.to_string()).expect("a file");
+    std::fs::write(&wasm, ranking_cartridge("steady", "1.0.0")).expect("a file");
+    let (file, wasm) = (file.to_string_lossy(), wasm.to_string_lossy());
+    let arguments = ["eval", "locomo", &file, "--cartridge", &wasm, "--json"];
+    let report = crate::halofy().run(&arguments).await.expect_code(0).json();
+    let drivers = report["drivers"].as_array().expect("drivers");
+    let names: Vec<_> = drivers
+        .iter()
+        .map(|driver| driver["driver"].clone())
+        .collect();
+    assert_eq!(names, ["baseline", "steady"], "{report}");
+    assert!(
+        drivers.iter().all(|driver| driver["recallAt"]["5"] == 1.0),
+        "{report}"
+    );
 }

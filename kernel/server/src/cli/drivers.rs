@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Subcommand;
 use halofy_core::DriverRef;
-use halofy_gate::{DriverState, DriverSummary, MountChange};
+use halofy_gate::{DriverState, DriverSummary, MissingDriver, MountChange};
 
 use super::output::{json, line, table};
 use super::settings::Settings;
 use super::target::Target;
-use crate::http::Command;
+use crate::http::{Command, DriverReply};
 
 /// List the drivers and change what is mounted. DRIVER is `name`, `name@version` or
 /// `name@sha256:digest`; a bare name is the version that was mounted last.
@@ -74,14 +74,17 @@ impl Drivers {
             json(&reply);
             return Ok(ExitCode::SUCCESS);
         }
-        let listed = reply["drivers"].clone();
-        show(serde_json::from_value(listed)?);
-        for missing in reply["missing"].as_array().into_iter().flatten() {
+        let DriverReply { drivers, missing } = serde_json::from_value(reply)?;
+        show(drivers);
+        for MissingDriver {
+            namespace,
+            driver,
+            reason,
+        } in missing
+        {
             line(format_args!(
-                "warning: the policy of {} names {}, which does not serve ({}): the baseline does",
-                missing["namespace"].as_str().unwrap_or_default(),
-                missing["driver"].as_str().unwrap_or_default(),
-                missing["reason"].as_str().unwrap_or_default(),
+                "warning: the policy of {namespace} names {driver}, which does not serve \
+                 ({reason}): the baseline does"
             ));
         }
         Ok(ExitCode::SUCCESS)

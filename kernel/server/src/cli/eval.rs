@@ -21,7 +21,7 @@ use super::output::{self, line, table};
 use super::settings::Settings;
 use super::target::Target;
 use crate::boot::boot;
-use crate::http::Command;
+use crate::http::{Command, DriverReply};
 use crate::locomo::{self, Conversation};
 
 const CUTS: [usize; 3] = [5, 10, 20];
@@ -78,6 +78,7 @@ impl Eval {
         // An evaluation never touches the data of --data.
         if settings.database_url.is_none() {
             config.store.location = Location::Embedded(scratch.path().join("data"));
+            config.code_cache = scratch.path().join("code-cache");
         }
         let embedder = format!("{:?}", config.embedder);
         let target = Target::local(boot(&config).await?);
@@ -110,10 +111,10 @@ async fn evaluate(target: &Target, conversations: &[Conversation]) -> Result<Rep
     let ingest_per_second = memories as f64 / began.elapsed().as_secs_f64();
     let mut drivers = Vec::new();
     let mounted = target.command(&Command::DriverList).await?;
-    for driver in mounted.as_array().into_iter().flatten() {
-        let name = driver["name"].as_str().unwrap_or_default();
-        set_policy(target, &run, name).await?;
-        drivers.push(measure(target, name, &loaded).await?);
+    let mounted: DriverReply = serde_json::from_value(mounted)?;
+    for driver in mounted.drivers.iter().filter(|driver| driver.default) {
+        set_policy(target, &run, &driver.name).await?;
+        drivers.push(measure(target, &driver.name, &loaded).await?);
     }
     Ok(Report {
         store: "",

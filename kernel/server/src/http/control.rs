@@ -8,7 +8,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use halofy_cartridge::Overrides;
 use halofy_core::{DriverRef, Namespace, Policy};
-use halofy_gate::{AuditTail, MountChange, NewKeyRequest, PolicySet, Push, Refusal, VendorTrust};
+use halofy_gate::{
+    AuditTail, DriverSummary, MissingDriver, MountChange, NewKeyRequest, PolicySet, Push, Refusal,
+    VendorTrust,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use time::OffsetDateTime;
@@ -93,6 +96,16 @@ pub enum Command {
     AuditTail(AuditTail),
     /// Verifies the audit log.
     AuditVerify,
+}
+
+/// The answer to [`Command::DriverList`] and [`Command::MountChange`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DriverReply {
+    /// By name, the default of each first.
+    pub drivers: Vec<DriverSummary>,
+    /// What policies name in vain.
+    pub missing: Vec<MissingDriver>,
 }
 
 impl Command {
@@ -234,12 +247,14 @@ async fn run(shared: &Shared, command: Command) -> Result<Reply, Refusal> {
             json!(gate.policy_set(&namespace, &policy, how).await?)
         }
         Command::DriverList => {
-            json!({ "drivers": gate.driver_list(), "missing": gate.drivers_missing() })
+            let (drivers, missing) = (gate.driver_list(), gate.drivers_missing());
+            json!(DriverReply { drivers, missing })
         }
         Command::CartridgePush(request) => json!(gate.cartridge_push(&request.into()).await?),
         Command::MountChange { driver, change } => {
             let drivers = gate.mount_change(&driver, &change).await?;
-            json!({ "drivers": drivers, "missing": gate.drivers_missing() })
+            let missing = gate.drivers_missing();
+            json!(DriverReply { drivers, missing })
         }
         Command::TrustList => json!(gate.vendor_key_list().await?),
         Command::TrustAdd(trust) => json!(gate.vendor_key_add(&trust).await?),

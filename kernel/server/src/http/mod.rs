@@ -6,7 +6,7 @@ mod problem;
 mod routes;
 mod server;
 
-pub use control::{Base64, Command, PushRequest, Reply};
+pub use control::{Base64, Command, DriverReply, PushRequest, Reply};
 pub use problem::Problem;
 pub use routes::{MAX_BODY_BYTES, control_router, public_router};
 pub use server::{Listener, serve};
