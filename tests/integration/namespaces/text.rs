@@ -198,6 +198,7 @@ async fn n10_the_command_refuses_with_the_same_words_as_http() {
 async fn n10_a_key_is_not_made_for_a_name_that_cannot_be() {
     let kernel = Kernel::start().await;
     let before = kernel.audit().await.len();
+    let mut refused = 0;
     let long = "x".repeat(MIB);
     for path in [
         "",
@@ -229,10 +230,16 @@ async fn n10_a_key_is_not_made_for_a_name_that_cannot_be() {
                 error.starts_with(&format!("A field is not valid: {field}: ")),
                 "{error}"
             );
+            refused += 1;
         }
     }
     assert_eq!(kernel.sql_value("select count(*) from api_keys").await, "0");
-    assert_eq!(kernel.audit().await.len(), before);
+    let rows = kernel.audit().await.split_off(before);
+    assert_eq!(rows.len(), refused, "each refusal has its row");
+    for row in rows {
+        let columns = (row.columns.op.as_str(), row.columns.result.as_str());
+        assert_eq!(columns, ("key_create", "error"));
+    }
 }
 
 #[tokio::test]
