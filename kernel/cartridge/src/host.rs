@@ -27,7 +27,7 @@ use crate::ticker::Ticker;
 const SPARE_PLACES: u32 = 4;
 /// Memory that a slot keeps resident, cleared by hand, because returning pages to
 /// the system costs more than clearing a few of them.
-const KEEP_RESIDENT: usize = 128 << 10;
+const KEEP_RESIDENT: usize = 768 << 10;
 
 /// Loads and runs cartridges. Dropping it stops its ticker.
 pub struct CartridgeHost {
@@ -303,7 +303,7 @@ fn pool(limits: &Limits) -> PoolingAllocationConfig {
         .max_memory_size(limits.maxima().memory)
         .table_elements(limits.table_elements)
         .linear_memory_keep_resident(KEEP_RESIDENT)
-        .table_keep_resident(KEEP_RESIDENT / 8)
+        .table_keep_resident(KEEP_RESIDENT / 48)
         .pagemap_scan(Enabled::Auto);
     pool
 }
