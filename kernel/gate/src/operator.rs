@@ -9,7 +9,7 @@ use halofy_store::{AuditFilter, KeyRecord, NewKey, PolicyRecord};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use crate::audit::{EVERYWHERE, Ending, OPERATOR, RESERVED_ACTORS, Trail, UNKNOWN};
+use crate::audit::{Ending, OPERATOR, RESERVED_ACTORS, Trail, UNKNOWN};
 use crate::drivers::{DriverSummary, unserved};
 use crate::gate::Gate;
 use crate::keys::{Key, NewKeyRequest, check_expiry, new_id};
@@ -355,12 +355,7 @@ impl Gate {
         op: &'static str,
         refusal: &Refusal,
     ) -> Result<(), Refusal> {
-        let ending = Ending {
-            result: refusal.outcome(),
-            detail: refusal.detail(),
-        };
-        self.append(Trail::operator(op, EVERYWHERE).seal(&ending))
-            .await
+        self.record_refusal(op, refusal, refusal.detail()).await
     }
 
     async fn policy_own(&self, namespace: &Namespace) -> Result<Policy, Refusal> {

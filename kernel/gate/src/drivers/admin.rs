@@ -1,7 +1,7 @@
 //! How an operator changes what is mounted: mount, unmount, roll back, quarantine, release.
 //! Each step is one transaction with its audit row, and so is each refusal.
 
-use halofy_audit::{Detail, Outcome};
+use halofy_audit::Detail;
 use halofy_cartridge::{Digest, Overrides};
 use halofy_core::{DriverRef, Invalid, Pin};
 use halofy_store::{CartridgeRecord, MountRecord, Transaction};
@@ -216,16 +216,14 @@ impl Gate {
         Ok(())
     }
 
-    pub(super) async fn record_refusal(
+    /// Notes an operator's command that was refused.
+    pub(crate) async fn record_refusal(
         &self,
         op: &'static str,
         refusal: &Refusal,
         detail: Detail,
     ) -> Result<(), Refusal> {
-        let result = match refusal.outcome() {
-            Outcome::Ok => Outcome::Error,
-            other => other,
-        };
+        let result = refusal.outcome();
         let row = Trail::operator(op, EVERYWHERE).seal(&Ending { result, detail });
         self.append(row).await
     }
