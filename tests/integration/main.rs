@@ -6,12 +6,18 @@ mod architecture;
 mod audit;
 mod crash;
 mod drivers;
+mod extraction;
+mod idempotency;
+mod importing;
+mod jobs;
 mod languages;
+mod model_check;
 mod namespaces;
 mod protocol;
 mod retrieval;
 mod routing;
 mod tidy;
+mod truth;
 mod writing;
 
 use halofy_tests::Program;

@@ -244,7 +244,7 @@ async fn whoever_has_no_valid_key_gets_the_same_bytes_and_the_log_knows_why() {
         (bearer(&expired.key), "expired%20key", "user:emil"),
     ];
     let mut bytes = None;
-    for op in ["write", "search", "read", "stats"] {
+    for op in ["write", "search", "read", "stats", "ticket"] {
         for (header, why, actor) in &cases {
             let answer = with_authorization(&kernel, op, header.as_deref()).await;
             assert_eq!(answer.headers["www-authenticate"], "Bearer");

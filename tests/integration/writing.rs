@@ -106,14 +106,14 @@ async fn w1_a_superseded_fact_may_be_believed_again() {
     let caller = kernel.key("acme", "user:u", Role::Agent).await;
     caller.write(SPELLINGS[0]).await.expect_status(200);
     kernel
-        .sql("update memory_objects set t_valid_to = now()")
+        .sql("update memory_objects set t_valid_to = now(), closed_at = now()")
         .await;
     let again = caller.write(SPELLINGS[0]).await.expect_status(200);
     assert_eq!(again.body["deduplicated"], json!([]));
     let stats = caller.stats().await.expect_status(200);
     assert_eq!(
         stats.body["memories"],
-        json!({ "current": 1, "superseded": 1 })
+        json!({ "current": 1, "disputed": 0, "superseded": 1 })
     );
 }
 

@@ -11,7 +11,7 @@ use halofy::boot::{Mounted, mount};
 use halofy::http::{Listener, public_router, serve};
 use halofy_cartridge::{CodeCache, Compiler, Overrides};
 use halofy_gate::embed::Embedder;
-use halofy_gate::{Conformance, Gate, GateConfig, Sidecar};
+use halofy_gate::{Conformance, Gate, GateConfig, Model, Sidecar};
 use halofy_store::testing::RawRows;
 use halofy_store::{Store, StoreConfig, StoreError, VectorSpace};
 use tokio::runtime::{Builder, Handle};
@@ -42,6 +42,7 @@ pub struct Kernel {
 pub struct Setup {
     data: Option<Arc<Data>>,
     embedder: Arc<dyn Embedder>,
+    model: Option<Model>,
     cartridges: Vec<(String, Vec<u8>)>,
     sidecars: Vec<Arc<Sidecar>>,
     conformance: Conformance,
@@ -53,6 +54,7 @@ impl Default for Setup {
         Self {
             data: None,
             embedder: Arc::new(ScriptedEmbedder::new(256)),
+            model: None,
             cartridges: Vec::new(),
             sidecars: Vec::new(),
             conformance: Conformance::Required,
@@ -73,6 +75,13 @@ impl Setup {
     #[must_use]
     pub fn embedder(mut self, embedder: impl Embedder + 'static) -> Self {
         self.embedder = Arc::new(embedder);
+        self
+    }
+
+    /// With a language model.
+    #[must_use]
+    pub fn model(mut self, model: Model) -> Self {
+        self.model = Some(model);
         self
     }
 
@@ -167,6 +176,7 @@ fn run(setup: Setup, data: &Data, started: Started, stopped: oneshot::Receiver<(
         let gate = Gate::open(GateConfig {
             store,
             embedder: setup.embedder,
+            model: setup.model,
             host: mounted.host,
             baseline: mounted.baseline,
             cartridges: mounted.cartridges,

@@ -17,11 +17,26 @@ impl Kernel {
     /// # Panics
     /// When the key is refused.
     pub async fn key(&self, namespace: &str, actor: &str, role: Role) -> Caller {
+        self.key_in_groups(namespace, actor, role, &[]).await
+    }
+
+    /// Makes a key that belongs to groups, and gives a client that has it.
+    ///
+    /// # Panics
+    /// When the key is refused.
+    pub async fn key_in_groups(
+        &self,
+        namespace: &str,
+        actor: &str,
+        role: Role,
+        groups: &[&str],
+    ) -> Caller {
         let request = NewKeyRequest {
             namespace: namespace.parse().expect("a namespace"),
             actor: actor.parse().expect("an actor"),
             role,
             expires_at: None,
+            groups: groups.iter().map(ToString::to_string).collect(),
         };
         let made = self
             .on_gate(async move |gate| gate.key_create(&request).await)
@@ -89,6 +104,15 @@ impl Kernel {
     /// When there is none.
     pub async fn last_audit(&self) -> Record {
         self.audit().await.pop().expect("a row")
+    }
+
+    /// The last row of the audit log about one syscall.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub async fn last_audit_of(&self, op: &str) -> Record {
+        let mut rows = self.audit().await.into_iter();
+        rows.rfind(|row| row.columns.op == op).expect("a row")
     }
 
     /// Chains and verifies the audit log.

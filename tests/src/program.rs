@@ -1,6 +1,6 @@
 //! The command line, run as a process of its own.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use serde_json::Value;
@@ -40,6 +40,14 @@ impl Program {
     #[must_use]
     pub fn on(mut self, data: &Data) -> Self {
         self.flags.extend(data.flags());
+        self
+    }
+
+    /// The same command, configured by this file.
+    #[must_use]
+    pub fn configured(mut self, file: &Path) -> Self {
+        self.flags.push("--config".to_owned());
+        self.flags.push(file.display().to_string());
         self
     }
 

@@ -40,7 +40,8 @@ impl Role {
     /// Whether this role may call `op`.
     pub fn may(self, op: Op) -> bool {
         match self {
-            Self::Agent | Self::Member | Self::Admin | Self::Owner => true,
+            Self::Agent | Self::Member => !op.manages(),
+            Self::Admin | Self::Owner => true,
             Self::Auditor => !op.mutates(),
         }
     }
@@ -176,6 +177,8 @@ pub struct Identity {
     pub actor: Actor,
     /// What it may do.
     pub role: Role,
+    /// Groups that it belongs to, for what only certain groups may read.
+    pub groups: Vec<String>,
 }
 
 #[cfg(test)]
@@ -186,8 +189,25 @@ mod tests {
     fn only_an_auditor_may_not_write() {
         for role in Role::ALL {
             assert_eq!(role.may(Op::Write), role != Role::Auditor);
-            for op in [Op::Read, Op::Search, Op::Stats] {
+            for op in [
+                Op::Read,
+                Op::Search,
+                Op::Stats,
+                Op::History,
+                Op::Disputes,
+                Op::Ticket,
+            ] {
                 assert!(role.may(op));
+            }
+        }
+    }
+
+    #[test]
+    fn who_answers_for_a_namespace_manages_it() {
+        for role in Role::ALL {
+            let manages = matches!(role, Role::Admin | Role::Owner);
+            for op in [Op::Resolve, Op::Forget] {
+                assert_eq!(role.may(op), manages, "{role} {op}");
             }
         }
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use ulid::Ulid;
 
-use crate::{Invalid, Namespace};
+use crate::{Classification, Invalid, Namespace, Provenance};
 
 /// A ULID in its canonical form: 26 characters of upper-case Crockford base 32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -106,28 +106,6 @@ impl std::str::FromStr for Kind {
     }
 }
 
-/// How far a memory may travel, least first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Sensitivity {
-    /// Anyone.
-    Public,
-    /// The organisation. The label of what nothing more is known about.
-    Internal,
-    /// Those who need it.
-    Confidential,
-    /// Named destinations only.
-    Restricted,
-}
-
-/// The protection label that every stored memory carries.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Classification {
-    /// How far it may travel.
-    pub sensitivity: Sensitivity,
-}
-
 /// When a memory is believed, and when its subject happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -144,6 +122,54 @@ pub struct Validity {
     /// End of that interval; absent while it is believed.
     #[serde(with = "time::serde::rfc3339::option")]
     pub valid_to: Option<OffsetDateTime>,
+    /// When the kernel was told that it ended.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub closed_at: Option<OffsetDateTime>,
+}
+
+/// Whether a memory counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// It is believed, over its interval.
+    Active,
+    /// It contradicts what ranks higher, and waits for somebody to decide.
+    Disputed,
+}
+
+impl std::str::FromStr for Status {
+    type Err = Invalid;
+
+    fn from_str(name: &str) -> Result<Self, Invalid> {
+        match name {
+            "active" => Ok(Self::Active),
+            "disputed" => Ok(Self::Disputed),
+            _ => Err(Invalid::new("status", "is not active or disputed")),
+        }
+    }
+}
+
+/// How a memory came to be: what its writer said, and what the kernel knows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Origin {
+    /// What its writer said.
+    #[serde(flatten)]
+    pub provenance: Provenance,
+    /// The rank of its source.
+    pub trust: i16,
+    /// The highest rank of those who said it again, if it is higher: what it is weighed with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trust_raised: Option<i16>,
+    /// The call that raised it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raised_by_call: Option<String>,
+    /// The key that wrote it.
+    pub key: Option<String>,
+    /// The call that wrote it, as the audit log names it.
+    pub call: Option<String>,
+    /// The language model that drew it from a text; absent when the text is verbatim.
+    pub model: Option<String>,
 }
 
 /// How often a memory was wanted.
@@ -173,8 +199,18 @@ pub struct Memory {
     /// When it is believed.
     #[serde(flatten)]
     pub validity: Validity,
+    /// Whether it counts.
+    pub status: Status,
     /// The memory that it replaced.
     pub supersedes: Option<MemoryId>,
+    /// The memory that it says again, after a decision about that one was undone.
+    pub restores: Option<MemoryId>,
+    /// What it fills, if anything: a newer memory of the same slot supersedes it.
+    pub slot: Option<String>,
+    /// Canonical names of the entities it speaks of.
+    pub entities: Vec<String>,
+    /// How it came to be.
+    pub provenance: Origin,
     /// Its protection label.
     pub classification: Classification,
     /// What its writer attached; the kernel attaches no meaning to it.

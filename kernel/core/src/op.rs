@@ -16,11 +16,31 @@ pub enum Op {
     Read,
     /// Counts over what the caller sees.
     Stats,
+    /// A memory, those that it replaced, and those that replaced it.
+    History,
+    /// Memories that contradict each other, and what was decided.
+    Disputes,
+    /// Settle a dispute, or undo what was decided.
+    Resolve,
+    /// Erase memories for good.
+    Forget,
+    /// Ask what became of a call that was answered with a ticket.
+    Ticket,
 }
 
 impl Op {
     /// Every syscall.
-    pub const ALL: [Self; 4] = [Self::Write, Self::Search, Self::Read, Self::Stats];
+    pub const ALL: [Self; 9] = [
+        Self::Write,
+        Self::Search,
+        Self::Read,
+        Self::Stats,
+        Self::History,
+        Self::Disputes,
+        Self::Resolve,
+        Self::Forget,
+        Self::Ticket,
+    ];
 
     /// The name in lower case.
     pub fn as_str(self) -> &'static str {
@@ -29,12 +49,22 @@ impl Op {
             Self::Search => "search",
             Self::Read => "read",
             Self::Stats => "stats",
+            Self::History => "history",
+            Self::Disputes => "disputes",
+            Self::Resolve => "resolve",
+            Self::Forget => "forget",
+            Self::Ticket => "ticket",
         }
     }
 
     /// Whether it changes what is remembered.
     pub fn mutates(self) -> bool {
-        matches!(self, Self::Write)
+        matches!(self, Self::Write | Self::Resolve | Self::Forget)
+    }
+
+    /// Whether it manages a namespace: for those who answer for it.
+    pub fn manages(self) -> bool {
+        matches!(self, Self::Resolve | Self::Forget)
     }
 }
 

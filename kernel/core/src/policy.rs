@@ -3,10 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::provenance::check_text;
 use crate::{DriverRef, Invalid};
 
 const DEFAULT_TOKEN_BUDGET: u32 = 3_000;
 const MAX_TOKEN_BUDGET: u32 = 100_000;
+const MAX_REGION_BYTES: usize = 64;
 
 /// A split of queries between two drivers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +41,29 @@ impl Default for RateLimit {
     }
 }
 
+/// What becomes of facts that a model finds to contradict each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ConflictReview {
+    /// The trust lattice decides.
+    #[default]
+    Auto,
+    /// Somebody decides; both stay until then.
+    Review,
+    /// They are not looked for.
+    Off,
+}
+
+impl std::fmt::Display for ConflictReview {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Review => "review",
+            Self::Off => "off",
+        })
+    }
+}
+
 /// What one namespace says. Absent fields are inherited.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -64,6 +89,18 @@ pub struct Policy {
     /// Refuses every call here and below.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspended: Option<bool>,
+    /// What becomes of facts that contradict each other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conflict_review: Option<ConflictReview>,
+    /// Whether a model checks what a model drew from a text, before it is stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verifier: Option<bool>,
+    /// Tokens that the namespace may spend on the language model in a day (UTC).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_tokens_per_day: Option<u64>,
+    /// The region that content may be sent to, such as `eu`; any if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data_region: Option<String>,
 }
 
 impl Policy {
@@ -87,7 +124,7 @@ impl Policy {
                 "perSecond and burst must be at least 1; use suspended to stop a namespace";
             return Err(Invalid::new("rateLimit", problem));
         }
-        Ok(())
+        check_text("dataRegion", self.data_region.as_deref(), MAX_REGION_BYTES)
     }
 
     /// This policy with what `newer` says in place of its own. A driver and a split stand
@@ -106,6 +143,10 @@ impl Policy {
             token_budget: newer.token_budget.or(self.token_budget),
             rate_limit: newer.rate_limit.or(self.rate_limit),
             suspended: newer.suspended.or(self.suspended),
+            conflict_review: newer.conflict_review.or(self.conflict_review),
+            verifier: newer.verifier.or(self.verifier),
+            model_tokens_per_day: newer.model_tokens_per_day.or(self.model_tokens_per_day),
+            data_region: newer.data_region.or(self.data_region),
         }
     }
 
@@ -145,6 +186,14 @@ pub struct EffectivePolicy {
     pub rate_limit: RateLimit,
     /// Whether this namespace or one above it is suspended.
     pub suspended: bool,
+    /// What becomes of facts that contradict each other.
+    pub conflict_review: ConflictReview,
+    /// Whether extracted facts are verified.
+    pub verifier: bool,
+    /// Tokens of the language model a day; no cap if absent.
+    pub model_tokens_per_day: Option<u64>,
+    /// The region that content may be sent to; any if absent.
+    pub data_region: Option<String>,
 }
 
 impl EffectivePolicy {
@@ -158,6 +207,10 @@ impl EffectivePolicy {
             token_budget: DEFAULT_TOKEN_BUDGET,
             rate_limit: RateLimit::default(),
             suspended: false,
+            conflict_review: ConflictReview::default(),
+            verifier: true,
+            model_tokens_per_day: None,
+            data_region: None,
         };
         for policy in chain {
             if let Some(routing) = policy.routing() {
@@ -168,6 +221,12 @@ impl EffectivePolicy {
             effective.token_budget = policy.token_budget.unwrap_or(effective.token_budget);
             effective.rate_limit = policy.rate_limit.unwrap_or(effective.rate_limit);
             effective.suspended |= policy.suspended.unwrap_or(false);
+            effective.conflict_review = policy.conflict_review.unwrap_or(effective.conflict_review);
+            effective.verifier = policy.verifier.unwrap_or(effective.verifier);
+            effective.model_tokens_per_day = policy
+                .model_tokens_per_day
+                .or(effective.model_tokens_per_day);
+            effective.data_region = policy.data_region.clone().or(effective.data_region);
         }
         effective
     }

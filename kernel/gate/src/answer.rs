@@ -11,6 +11,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::drivers::Driver;
 
+/// Why an answer is degraded whose query may not go to the embedder outside.
+pub(crate) const EMBEDDING_WITHHELD: &str = "embedding_withheld";
 /// Why an answer without the vector arm is less than it could be.
 pub(crate) const EMBEDDING_UNAVAILABLE: &str = "embedding_unavailable";
 

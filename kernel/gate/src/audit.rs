@@ -35,7 +35,7 @@ impl std::fmt::Display for CallId {
 }
 
 /// What is known of a call so far: enough to record it, however it ends.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Trail {
     call: CallId,
     op: &'static str,
@@ -93,6 +93,13 @@ impl Trail {
         }
     }
 
+    /// Of a call that a job makes for whoever asked for it.
+    pub(crate) fn job(op: &'static str, identity: &Identity) -> Self {
+        let mut trail = Self::new(CallId::new(), op, AgentKind::Kernel);
+        trail.identify(identity);
+        trail
+    }
+
     pub(crate) fn identify(&mut self, identity: &Identity) {
         self.actor = identity.actor.to_string();
         self.key_id = Some(identity.key.0.clone());
@@ -106,6 +113,11 @@ impl Trail {
 
     pub(crate) fn memory(&mut self, id: impl ToString) {
         self.memory_id = Some(id.to_string());
+    }
+
+    /// The call's name, as the row will have it.
+    pub(crate) fn call(&self) -> String {
+        self.call.to_string()
     }
 
     /// The finished row.

@@ -1,25 +1,28 @@
 //! Bodies of calls: what each may hold, and reading one so that a mistake is
 //! named by its field.
 
-use halofy_core::{Content, Invalid, Kind, MemoryId, QueryText};
-use serde::Deserialize;
+use halofy_core::{Invalid, Kind, MemoryId, Namespace, Provenance, QueryText};
+use halofy_store::ErasureTarget;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use crate::Refusal;
 use crate::claims::claim_in_body;
+use crate::clock::read_moment;
 
 /// Results of a search that names no `k`.
 pub const DEFAULT_K: u32 = 10;
 /// The most results of a search.
 pub const MAX_K: u32 = 100;
 const MAX_TOKEN_BUDGET: u32 = 100_000;
+const DEFAULT_DISPUTES: u32 = 100;
+const MAX_DISPUTES: u32 = 1_000;
 const MAX_METADATA_BYTES: usize = 16 * 1024;
 
 /// `POST /v1/mem/write`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WriteRequest {
     /// What to remember, verbatim: not blank, at most 64 KiB.
@@ -34,6 +37,25 @@ pub struct WriteRequest {
     /// Labels the memory as confidential.
     #[serde(default)]
     pub sensitive: bool,
+    /// Stores the text as it is: no model draws facts from it.
+    #[serde(default)]
+    pub verbatim: bool,
+    /// Nothing of it leaves for a model or an embedder outside.
+    #[serde(default)]
+    pub local_only: bool,
+    /// At most so many facts: 1 to 64.
+    pub max_facts: Option<u32>,
+    /// What it fills: a newer memory of the same slot supersedes the older. At most 256
+    /// bytes. For pointers and caches; stored verbatim.
+    pub slot: Option<String>,
+    /// The memory that it replaces. Stored verbatim.
+    pub supersedes: Option<String>,
+    /// Where it comes from; a conversation if absent.
+    #[serde(default)]
+    pub provenance: Provenance,
+    /// Answers with a ticket at once, and stores afterwards.
+    #[serde(default, rename = "async")]
+    pub deferred: bool,
 }
 
 /// `POST /v1/mem/search`.
@@ -49,6 +71,8 @@ pub struct SearchRequest {
     /// `false` also ranks what was superseded, in a lane that no driver has.
     #[serde(default = "yes")]
     pub valid_only: bool,
+    /// What held then, and not now: RFC 3339 with an offset. Not with `validOnly: false`.
+    pub as_of: Option<String>,
     /// Keeps the query out of the audit log.
     #[serde(default)]
     pub sensitive: bool,
@@ -63,12 +87,93 @@ pub struct SearchRequest {
 pub struct ReadRequest {
     /// The memory's id.
     pub id: String,
+    /// The one of its chain that held then: RFC 3339 with an offset.
+    pub as_of: Option<String>,
+}
+
+/// `POST /v1/mem/history`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HistoryRequest {
+    /// The memory's id.
+    pub id: String,
+    /// Only what comes behind this one of its chain: the last that an earlier answer has,
+    /// where that says `truncated`.
+    pub after: Option<String>,
+}
+
+/// `POST /v1/mem/disputes`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DisputesRequest {
+    /// Also what is settled.
+    #[serde(default)]
+    pub all: bool,
+    /// At most so many, newest first: 1 to 1,000, 100 if absent.
+    pub limit: Option<u32>,
+}
+
+/// `POST /v1/mem/resolve`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResolveRequest {
+    /// The dispute's id.
+    pub id: String,
+    /// What becomes of it.
+    pub verdict: Resolution,
+}
+
+/// How a dispute is settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Resolution {
+    /// The incoming memory holds, the incumbent is closed.
+    Accept,
+    /// The incumbent holds, the incoming memory is closed.
+    Reject,
+    /// They do not contradict each other: both hold.
+    Both,
+    /// What the kernel decided by itself is taken back.
+    Undo,
+}
+
+impl Resolution {
+    /// The name as it is stored.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Accept => "accept",
+            Self::Reject => "reject",
+            Self::Both => "both",
+            Self::Undo => "undo",
+        }
+    }
+}
+
+/// `POST /v1/mem/forget`: exactly one of the three.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ForgetRequest {
+    /// One memory.
+    pub id: Option<String>,
+    /// What came from one document or episode, by its `provenance.ref`.
+    pub source_ref: Option<String>,
+    /// Everything of the key's namespace and below it.
+    #[serde(default)]
+    pub everything: bool,
 }
 
 /// `POST /v1/mem/stats`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatsRequest {}
+
+/// `POST /v1/mem/ticket`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TicketRequest {
+    /// What a call was answered with: `job_…`.
+    pub ticket: String,
+}
 
 fn yes() -> bool {
     true
@@ -133,20 +238,8 @@ fn quoted(problem: &str) -> Option<&str> {
 }
 
 impl WriteRequest {
-    pub(crate) fn content(&self) -> Result<Content, Invalid> {
-        Content::parse(&self.content)
-    }
-
     pub(crate) fn event_time(&self) -> Result<Option<OffsetDateTime>, Invalid> {
-        let read = |text: &String| {
-            OffsetDateTime::parse(text, &Rfc3339)
-                .map(|at| at.to_offset(time::UtcOffset::UTC))
-                .map_err(|_| {
-                    let problem = "must be RFC 3339 with an offset, such as 2026-03-01T12:00:00Z";
-                    Invalid::new("eventTime", problem)
-                })
-        };
-        self.event_time.as_ref().map(read).transpose()
+        moment("eventTime", self.event_time.as_deref())
     }
 
     pub(crate) fn metadata(&self) -> Result<Option<Value>, Invalid> {
@@ -170,6 +263,15 @@ impl SearchRequest {
         QueryText::parse(&self.query)
     }
 
+    pub(crate) fn as_of(&self) -> Result<Option<OffsetDateTime>, Invalid> {
+        let as_of = moment("asOf", self.as_of.as_deref())?;
+        if as_of.is_some() && !self.valid_only {
+            let problem = "is of one moment, and validOnly: false is of all; send one of them";
+            return Err(Invalid::new("asOf", problem));
+        }
+        Ok(as_of)
+    }
+
     pub(crate) fn k(&self) -> Result<u32, Invalid> {
         in_range("k", self.k.unwrap_or(DEFAULT_K), MAX_K)
     }
@@ -184,6 +286,73 @@ impl ReadRequest {
     pub(crate) fn id(&self) -> Result<MemoryId, Invalid> {
         MemoryId::parse(&self.id)
     }
+
+    pub(crate) fn as_of(&self) -> Result<Option<OffsetDateTime>, Invalid> {
+        moment("asOf", self.as_of.as_deref())
+    }
+}
+
+impl HistoryRequest {
+    pub(crate) fn id(&self) -> Result<MemoryId, Invalid> {
+        MemoryId::parse(&self.id)
+    }
+
+    pub(crate) fn after(&self) -> Result<Option<MemoryId>, Invalid> {
+        let after = self.after.as_deref().map(MemoryId::parse).transpose();
+        after.map_err(|invalid| Invalid::new("after", invalid.problem))
+    }
+}
+
+impl DisputesRequest {
+    pub(crate) fn limit(&self) -> Result<u32, Invalid> {
+        in_range(
+            "limit",
+            self.limit.unwrap_or(DEFAULT_DISPUTES),
+            MAX_DISPUTES,
+        )
+    }
+}
+
+impl ResolveRequest {
+    /// The name of a dispute.
+    pub(crate) fn id(&self) -> Result<&str, Invalid> {
+        let ulid = self.id.strip_prefix("cfl_").unwrap_or_default();
+        match MemoryId::parse(ulid) {
+            Ok(_) => Ok(&self.id),
+            Err(_) => Err(Invalid::new(
+                "id",
+                "must be a dispute's id, such as cfl_01J…",
+            )),
+        }
+    }
+}
+
+impl ForgetRequest {
+    pub(crate) fn target(&self, own: &Namespace) -> Result<ErasureTarget, Invalid> {
+        match (&self.id, &self.source_ref, self.everything) {
+            (Some(id), None, false) => MemoryId::parse(id).map(ErasureTarget::Memory),
+            (None, Some(reference), false) if reference.contains('\0') => {
+                Err(Invalid::new("sourceRef", "holds the character U+0000"))
+            }
+            (None, Some(reference), false) => Ok(ErasureTarget::Source(reference.clone())),
+            (None, None, true) => Ok(ErasureTarget::Namespace(own.clone())),
+            _ => {
+                let problem = "must name exactly one of id, sourceRef, everything";
+                Err(Invalid::new("body", problem))
+            }
+        }
+    }
+}
+
+/// Stored to the microsecond, and so compared.
+fn moment(field: &str, text: Option<&str>) -> Result<Option<OffsetDateTime>, Invalid> {
+    let read = |text: &str| {
+        read_moment(text).ok_or_else(|| {
+            let problem = "must be RFC 3339 with an offset, such as 2026-03-01T12:00:00Z";
+            Invalid::new(field, problem)
+        })
+    };
+    text.map(read).transpose()
 }
 
 /// Whether a name or a text in it holds U+0000, which no JSON column can store. The

@@ -5,13 +5,11 @@ use std::sync::Arc;
 
 use halofy_cartridge::{CallStats, CartridgeHost, Failed as PlanFailed, Plan, PlanFailure};
 use halofy_cartridge::{PlanQuery, View};
-use halofy_core::Namespace;
-use halofy_store::Validness;
 
 use crate::answer::{Attempt, EMBEDDING_UNAVAILABLE, SearchAnswer};
 use crate::drivers::{Driver, Engine};
 use crate::gate::Gate;
-use crate::view::StoreView;
+use crate::view::{Sight, StoreView};
 use crate::{Refusal, metrics};
 
 /// Why a driver did not serve, and what may be tried instead.
@@ -51,7 +49,7 @@ pub(crate) async fn run(
             match planned.await {
                 Ok(plan) => Ran {
                     stats: plan.stats,
-                    outcome: Ok(plan),
+                    outcome: something_left(plan),
                 },
                 Err(PlanFailed { failure, stats }) => {
                     tracing::warn!(driver = %driver.name, %failure, "a driver failed");
@@ -70,7 +68,7 @@ pub(crate) async fn run(
         Engine::Sidecar(sidecar) => match sidecar.plan(&*view, &query).await {
             Ok(plan) => Ran {
                 stats: plan.stats,
-                outcome: Ok(plan),
+                outcome: something_left(plan),
             },
             Err(failure) => {
                 tracing::warn!(driver = %driver.name, %failure, "a sidecar failed");
@@ -106,14 +104,13 @@ impl Gate {
     pub(crate) async fn plan(
         &self,
         driver: &Driver,
-        namespace: &Namespace,
+        sight: &Sight,
         query: &PlanQuery,
         attempts: &mut Vec<Attempt>,
     ) -> Result<SearchAnswer, Failed> {
         let (store, embedder) = (self.store.clone(), self.embedder.clone());
-        let view = StoreView::new(store, embedder, namespace, Validness::Current);
+        let view = StoreView::new(store, embedder, sight.clone());
         let Ran { outcome, stats } = run(&self.host, driver, view.clone(), query.clone()).await;
-        let outcome = outcome.and_then(something_left);
         let label = match &outcome {
             Ok(_) => "served",
             Err(broken) => broken.reason,

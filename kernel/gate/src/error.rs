@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use halofy_audit::{Detail, Outcome};
-use halofy_core::{Invalid, Op, Role};
+use halofy_core::{Invalid, JobState, Op, Role};
 use halofy_store::StoreError;
 use thiserror::Error;
 
@@ -65,6 +65,23 @@ pub enum Refusal {
         /// For the audit log only.
         hidden: bool,
     },
+    /// The key of the call stands for another call.
+    #[error("the idempotency key was used for another call")]
+    IdempotencyConflict,
+    /// The call under this key is not finished.
+    #[error("the first call with this idempotency key is not finished")]
+    IdempotencyInProgress,
+    /// What the call under this key answered was erased.
+    #[error("what the call with this idempotency key stored was erased")]
+    IdempotencyErased,
+    /// A job stands where the change does not apply.
+    #[error("the job is {state}{}", if *.erased { " and erased" } else { "" })]
+    JobUnfit {
+        /// Where it stands.
+        state: JobState,
+        /// Whether nothing is left to run.
+        erased: bool,
+    },
     /// A cartridge is not let in.
     #[error("the cartridge is refused: {why}")]
     DriverRefused {
@@ -79,9 +96,15 @@ pub enum Refusal {
     /// Something that the call needs does not answer now.
     #[error("{what} is not available")]
     Unavailable {
-        /// `store`, `audit`, `embedder` or `retrieval`.
+        /// `store`, `audit`, `embedder`, `retrieval` or `job`.
         what: &'static str,
         /// For the kernel's own log.
+        why: String,
+    },
+    /// The embedder answers, and not with vectors of the store's space.
+    #[error("the embedder gave no vector of this store's space: {why}")]
+    NoVector {
+        /// What is wrong with them, such as both sizes; nothing of any text.
         why: String,
     },
     /// A fault of the kernel.
@@ -106,9 +129,13 @@ impl Refusal {
             Self::Incomplete => "body_incomplete",
             Self::Invalid(_) => "invalid_field",
             Self::NotFound { .. } => "not_found",
+            Self::IdempotencyConflict => "idempotency_conflict",
+            Self::IdempotencyInProgress => "idempotency_in_progress",
+            Self::IdempotencyErased => "idempotency_erased",
+            Self::JobUnfit { .. } => "job_unfit",
             Self::DriverRefused { .. } => "driver_refused",
             Self::Overloaded => "overloaded",
-            Self::Unavailable { .. } => "unavailable",
+            Self::Unavailable { .. } | Self::NoVector { .. } => "unavailable",
             Self::Internal { .. } => "internal",
         }
     }
@@ -128,8 +155,13 @@ impl Refusal {
             | Self::TooLarge { .. }
             | Self::Incomplete
             | Self::Invalid(_)
+            | Self::IdempotencyConflict
+            | Self::IdempotencyInProgress
+            | Self::IdempotencyErased
+            | Self::JobUnfit { .. }
             | Self::Overloaded
             | Self::Unavailable { .. }
+            | Self::NoVector { .. }
             | Self::Internal { .. } => Outcome::Error,
         }
     }
@@ -146,8 +178,10 @@ impl Refusal {
             Self::NotFound { hidden } => {
                 detail.field("why", if *hidden { "hidden" } else { "missing" })
             }
+            Self::JobUnfit { state, .. } => detail.field("state", state),
             Self::DriverRefused { reason, .. } => detail.field("why", reason),
             Self::Unavailable { what, .. } => detail.field("what", what),
+            Self::NoVector { .. } => detail.field("what", "embedder"),
             _ => detail,
         }
     }
@@ -156,10 +190,13 @@ impl Refusal {
 impl From<StoreError> for Refusal {
     fn from(error: StoreError) -> Self {
         let why = error.to_string();
-        if error.is_transient() {
-            Self::Unavailable { what: "store", why }
-        } else {
-            Self::Internal { why }
+        match error {
+            // Cancelled, erased or taken over: the caller may ask again, and learns which.
+            StoreError::LeaseLost => Self::Unavailable { what: "job", why },
+            // Nothing was stored, and the next try meets what is there then.
+            StoreError::Raced(_) => Self::Unavailable { what: "store", why },
+            _ if error.is_transient() => Self::Unavailable { what: "store", why },
+            _ => Self::Internal { why },
         }
     }
 }
@@ -171,6 +208,9 @@ impl Refusal {
             EmbedError::EmptyText { .. } => {
                 Invalid::new(field, "holds nothing that can be embedded").into()
             }
+            EmbedError::WrongDimension { .. } | EmbedError::InvalidVector(_) => Self::NoVector {
+                why: error.to_string(),
+            },
             _ => Self::Unavailable {
                 what: "embedder",
                 why: error.to_string(),

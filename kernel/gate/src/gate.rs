@@ -8,10 +8,10 @@ use std::time::Instant;
 use futures_util::FutureExt;
 use halofy_audit::Sealed;
 use halofy_cartridge::{Cartridge, CartridgeHost, Compiler};
-use halofy_core::{AgentKind, DriverName, Op};
+use halofy_core::{AgentKind, DriverName, Invalid, Op};
 use halofy_store::Store;
 use serde_json::Value;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -22,11 +22,14 @@ use crate::drivers::{
     self, Conformance, Driver, Engine, Faults, MissingDriver, Mounts, Origin, Registry,
 };
 use crate::embed::Embedder;
+use crate::jobs::Jobs;
 use crate::limiter::Limiter;
+use crate::model::Model;
 use crate::prologue::Authorized;
 use crate::sequencer::{self, Wake};
 use crate::shadow::Shadows;
-use crate::{CallId, Refusal, Sidecar, metrics};
+use crate::write::Group;
+use crate::{CallId, IdempotencyKey, Refusal, Sidecar, metrics, write};
 
 /// A syscall as a transport received it.
 #[derive(Debug)]
@@ -39,6 +42,8 @@ pub struct Call {
     pub agent: AgentKind,
     /// The bearer key, if one was shown.
     pub key: Option<String>,
+    /// The name that the caller gives this call, or what is wrong with it.
+    pub idempotency: Option<Result<IdempotencyKey, Invalid>>,
     /// A place outside the body where the request names an identity.
     pub claim: Option<Claim>,
     /// The body.
@@ -69,6 +74,8 @@ pub struct GateConfig {
     pub store: Arc<Store>,
     /// Makes vectors in the store's space.
     pub embedder: Arc<dyn Embedder>,
+    /// Draws facts from texts, if there is one.
+    pub model: Option<Model>,
     /// Runs cartridges.
     pub host: Arc<CartridgeHost>,
     /// The driver that everything falls back to.
@@ -87,6 +94,7 @@ pub struct GateConfig {
 pub struct Gate {
     pub(crate) store: Arc<Store>,
     pub(crate) embedder: Arc<dyn Embedder>,
+    pub(crate) model: Option<Model>,
     pub(crate) host: Arc<CartridgeHost>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) mounts: Arc<Mounts>,
@@ -94,6 +102,9 @@ pub struct Gate {
     pub(crate) shadows: Shadows,
     pub(crate) limiter: Limiter,
     pub(crate) wake: Wake,
+    pub(crate) jobs: Jobs,
+    pub(crate) group: Group,
+    grouping: JoinSet<()>,
     appender: Appender,
     appending: JoinHandle<()>,
     sequencing: JoinHandle<()>,
@@ -118,21 +129,23 @@ pub(crate) enum Recorded {
 }
 
 impl Gate {
-    /// Opens the gate and starts its tasks: the appender, the sequencer, and the one that
-    /// follows the driver registry.
+    /// Opens the gate and starts its tasks: the appender, the sequencer, the one that
+    /// follows the driver registry, and the worker for jobs.
     pub fn open(config: GateConfig) -> Arc<Self> {
         let wake = Wake::default();
         let store = config.store;
         let (appender, appending) = Appender::start(store.clone(), wake.clone());
+        let (group, grouping) = Group::start(&store);
         let stop = CancellationToken::new();
         let sequencing = sequencer::start(store.clone(), wake.clone(), stop.clone());
         let registry = registry(config.baseline, config.cartridges, config.sidecars);
         let (host, compiler) = (config.host.clone(), config.compiler);
         let mounts = Mounts::new(store.clone(), host, compiler, registry.clone());
         let following = drivers::start(mounts.clone(), stop.clone());
-        Arc::new(Self {
+        let gate = Arc::new(Self {
             store,
             embedder: config.embedder,
+            model: config.model,
             host: config.host,
             registry,
             mounts,
@@ -140,13 +153,19 @@ impl Gate {
             shadows: Shadows::default(),
             limiter: Limiter::default(),
             wake,
+            jobs: Jobs::new(),
+            group,
+            grouping,
             appender,
             appending,
             sequencing,
             following,
             stop,
             running: TaskTracker::new(),
-        })
+        });
+        let (store, wake) = (gate.store.clone(), gate.wake.clone());
+        gate.jobs.start(store, wake, write::handlers(&gate));
+        gate
     }
 
     /// Makes one syscall.
@@ -202,11 +221,13 @@ impl Gate {
         Ok(self.store.ping().await?)
     }
 
-    /// Waits for the calls that run, chains what they logged, and closes the
+    /// Waits for the calls and jobs that run, chains what they logged, and closes the
     /// store. No call may be made afterwards.
     pub async fn close(self: Arc<Self>) {
         self.running.close();
         self.running.wait().await;
+        // After the calls, since one may keep the lease of a job.
+        self.jobs.stop().await;
         // A finished task may still hold its clone for a moment.
         let mut gate = self;
         let gate = loop {
@@ -226,6 +247,8 @@ impl Gate {
             store,
             appender,
             appending,
+            group,
+            grouping,
             sequencing,
             following,
             stop,
@@ -234,7 +257,8 @@ impl Gate {
             host,
             ..
         } = self;
-        drop((appender, registry, mounts, host));
+        drop((appender, group, registry, mounts, host));
+        grouping.join_all().await;
         stop.cancel();
         for task in [appending, sequencing, following] {
             if let Err(error) = task.await {
@@ -295,10 +319,16 @@ impl Gate {
             Body::TooLarge { limit } => return Err(Refusal::TooLarge { limit: *limit }),
             Body::Incomplete => return Err(Refusal::Incomplete),
         };
-        self.dispatch(call.op, &authorized, bytes, trail).await
+        match self.claim_of(call, &authorized, bytes)? {
+            Some(claim) => {
+                let authorized = authorized.claiming(claim);
+                self.once(call.op, &authorized, bytes, trail).await
+            }
+            None => self.dispatch(call.op, &authorized, bytes, trail).await,
+        }
     }
 
-    async fn dispatch(
+    pub(crate) async fn dispatch(
         &self,
         op: Op,
         caller: &Authorized,
@@ -310,6 +340,17 @@ impl Gate {
             Op::Search => self.search(caller, &crate::body::read(bytes)?, trail).await,
             Op::Read => self.read(caller, &crate::body::read(bytes)?, trail).await,
             Op::Stats => self.stats(caller, &crate::body::read(bytes)?).await,
+            Op::History => {
+                self.history(caller, &crate::body::read(bytes)?, trail)
+                    .await
+            }
+            Op::Disputes => self.disputes(caller, &crate::body::read(bytes)?).await,
+            Op::Resolve => {
+                self.resolve(caller, &crate::body::read(bytes)?, trail)
+                    .await
+            }
+            Op::Forget => self.forget(caller, &crate::body::read(bytes)?, trail).await,
+            Op::Ticket => self.ticket(caller, &crate::body::read(bytes)?, trail).await,
         }
     }
 }
@@ -338,7 +379,10 @@ fn registry(
 
 fn log_refusal(call: &Call, refusal: &Refusal) {
     metrics::refused(refusal.code());
-    if let Refusal::Unavailable { why, .. } | Refusal::Internal { why } = refusal {
+    if let Refusal::Unavailable { why, .. }
+    | Refusal::NoVector { why }
+    | Refusal::Internal { why } = refusal
+    {
         tracing::error!(call = %call.id, op = %call.op, code = refusal.code(), why, "a call failed");
     }
 }

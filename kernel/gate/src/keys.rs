@@ -23,6 +23,8 @@ pub struct NewKeyRequest {
     pub role: Role,
     /// When it stops working, if ever.
     pub expires_at: Option<OffsetDateTime>,
+    /// Groups that it belongs to.
+    pub groups: Vec<String>,
 }
 
 /// A key in the clear. Printed once, when it is made.
@@ -49,6 +51,18 @@ impl Key {
 
     pub(crate) fn hint(&self) -> &str {
         &self.0[..HINT_CHARS]
+    }
+}
+
+/// A group is named as an actor is, so that a memory can name it as a reader.
+pub(crate) fn check_groups(groups: &[String]) -> Result<(), Invalid> {
+    let bad = groups.iter().find(|group| Actor::parse(group).is_err());
+    match bad {
+        Some(_) => Err(Invalid::new(
+            "groups",
+            "must be 1 to 256 bytes each without white space or control characters, such as legal",
+        )),
+        None => Ok(()),
     }
 }
 

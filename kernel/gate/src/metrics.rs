@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use halofy_audit::Outcome;
 use halofy_cartridge::CallStats;
+use halofy_core::{JobKind, JobState};
 use metrics::{counter, gauge, histogram};
 
+use crate::breaker::State;
 use crate::drivers::Driver;
 
 pub(crate) fn syscall(op: &'static str, outcome: Outcome, took: Duration) {
@@ -79,4 +81,48 @@ pub(crate) fn audit_batch(rows: usize) {
 
 pub(crate) fn audit_sequenced(rows: usize) {
     counter!("halofy_audit_sequenced_total").increment(rows as u64);
+}
+
+/// One call of the language model, sent or not.
+pub(crate) fn model_asked(call: &'static str, result: &'static str, took: Duration, tokens: u64) {
+    counter!("halofy_model_requests_total", "call" => call, "result" => result).increment(1);
+    if result != "circuit_open" {
+        histogram!("halofy_model_seconds", "call" => call).record(took.as_secs_f64());
+    }
+    counter!("halofy_model_tokens_total").increment(tokens);
+}
+
+/// A write that was stored verbatim although a model should have read it.
+pub(crate) fn brownout(reason: &'static str) {
+    counter!("halofy_write_brownouts_total", "reason" => reason).increment(1);
+}
+
+/// 0 while calls go through, 1 while one finds out, 2 while none goes.
+pub(crate) fn model_circuit(state: State) {
+    let number = match state {
+        State::Closed => 0.0,
+        State::HalfOpen => 1.0,
+        State::Open => 2.0,
+    };
+    gauge!("halofy_model_circuit_state").set(number);
+}
+
+/// Plain writes of one transaction.
+pub(crate) fn write_batch(writes: usize) {
+    #[allow(clippy::cast_precision_loss, reason = "at most 64")]
+    histogram!("halofy_write_commit_rows").record(writes as f64);
+}
+
+/// One try of a job.
+pub(crate) fn job(kind: JobKind, result: &'static str, took: Duration) {
+    counter!("halofy_job_tries_total", "kind" => kind.as_str(), "result" => result).increment(1);
+    histogram!("halofy_job_seconds", "kind" => kind.as_str()).record(took.as_secs_f64());
+}
+
+/// Jobs of the database, not of this kernel alone.
+pub(crate) fn jobs_unsettled(counts: &[(JobState, u64)]) {
+    for (state, count) in counts {
+        #[allow(clippy::cast_precision_loss, reason = "far below 2^53")]
+        gauge!("halofy_jobs", "state" => state.as_str()).set(*count as f64);
+    }
 }

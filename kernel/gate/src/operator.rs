@@ -4,7 +4,9 @@
 //! Every change has an audit row in its own transaction, actor `operator`.
 
 use halofy_audit::{Detail, Record, Report, StoredRow, Verifier};
-use halofy_core::{EffectivePolicy, Identity, Invalid, KeyId, Namespace, Policy, Routing};
+use halofy_core::{
+    ConflictReview, EffectivePolicy, Identity, Invalid, KeyId, Namespace, Policy, Routing,
+};
 use halofy_store::{AuditFilter, KeyRecord, NewKey, PolicyRecord};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -12,7 +14,7 @@ use time::OffsetDateTime;
 use crate::audit::{Ending, OPERATOR, RESERVED_ACTORS, Trail, UNKNOWN};
 use crate::drivers::{DriverSummary, unserved};
 use crate::gate::Gate;
-use crate::keys::{Key, NewKeyRequest, check_expiry, new_id};
+use crate::keys::{Key, NewKeyRequest, check_expiry, check_groups, new_id};
 use crate::{Refusal, sequencer};
 
 const PAGE: usize = 2_000;
@@ -32,6 +34,9 @@ pub struct KeySummary {
     pub actor: String,
     /// What it may do.
     pub role: String,
+    /// Groups that it belongs to.
+    #[serde(default)]
+    pub groups: Vec<String>,
     /// `active`, `expired` or `revoked`.
     pub status: String,
     /// When it was made.
@@ -61,6 +66,7 @@ impl From<KeyRecord> for KeySummary {
             namespace: key.identity.namespace.to_string(),
             actor: key.identity.actor.to_string(),
             role: key.identity.role.to_string(),
+            groups: key.identity.groups,
             status: status.to_owned(),
             created_at: key.created_at,
             expires_at: key.expires_at,
@@ -103,6 +109,14 @@ pub struct EffectivePolicyView {
     pub shadow: Option<String>,
     /// Whether a driver that nobody signed may serve.
     pub allow_unsigned: bool,
+    /// What becomes of facts that contradict each other.
+    pub conflict_review: ConflictReview,
+    /// Whether extracted facts are verified.
+    pub verifier: bool,
+    /// Tokens of the language model a day.
+    pub model_tokens_per_day: Option<u64>,
+    /// The region that content may be sent to.
+    pub data_region: Option<String>,
 }
 
 impl From<&EffectivePolicy> for EffectivePolicyView {
@@ -119,6 +133,10 @@ impl From<&EffectivePolicy> for EffectivePolicyView {
             suspended: policy.suspended,
             shadow: policy.shadow.as_ref().map(ToString::to_string),
             allow_unsigned: policy.allow_unsigned,
+            conflict_review: policy.conflict_review,
+            verifier: policy.verifier,
+            model_tokens_per_day: policy.model_tokens_per_day,
+            data_region: policy.data_region.clone(),
         }
     }
 }
@@ -162,6 +180,7 @@ impl Gate {
     pub async fn key_create(&self, request: &NewKeyRequest) -> Result<(Key, KeySummary), Refusal> {
         let now = OffsetDateTime::now_utc();
         check_expiry(request.expires_at, now)?;
+        check_groups(&request.groups)?;
         if request.namespace.as_str() == UNKNOWN {
             let problem = "is where the audit log puts calls by nobody known; choose another";
             return Err(Invalid::new("namespace", problem).into());
@@ -177,6 +196,7 @@ impl Gate {
             namespace: request.namespace.clone(),
             actor: request.actor.clone(),
             role: request.role,
+            groups: request.groups.clone(),
         };
         let new = NewKey {
             identity: &identity,

@@ -1,6 +1,7 @@
 //! What every call passes before its body runs: key, role, policy, tenant, rate.
 
 use halofy_core::{EffectivePolicy, Identity, Op};
+use halofy_store::IdempotencyClaim;
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 
@@ -14,6 +15,7 @@ use crate::gate::{Call, Gate};
 pub(crate) struct Authorized {
     identity: Identity,
     policy: EffectivePolicy,
+    claim: Option<IdempotencyClaim>,
 }
 
 impl Authorized {
@@ -23,6 +25,16 @@ impl Authorized {
 
     pub(crate) fn policy(&self) -> &EffectivePolicy {
         &self.policy
+    }
+
+    /// The name under which this call is made at most once, if it has one.
+    pub(crate) fn idempotency(&self) -> Option<&IdempotencyClaim> {
+        self.claim.as_ref()
+    }
+
+    pub(crate) fn claiming(self, claim: IdempotencyClaim) -> Self {
+        let claim = Some(claim);
+        Self { claim, ..self }
     }
 }
 
@@ -56,7 +68,11 @@ impl Gate {
             let name = claim.0.clone();
             return Err(Refusal::IdentityClaimed { name });
         }
-        Ok(Authorized { identity, policy })
+        Ok(Authorized {
+            identity,
+            policy,
+            claim: None,
+        })
     }
 
     fn admit(&self, op: Op, identity: &Identity, policy: &EffectivePolicy) -> Result<(), Refusal> {

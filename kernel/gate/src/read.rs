@@ -2,6 +2,7 @@
 //! are told apart in the audit log.
 
 use halofy_audit::Detail;
+use halofy_core::{Memory, MemoryId};
 use halofy_store::{Found, Scope};
 
 use crate::Refusal;
@@ -19,16 +20,23 @@ impl Gate {
     ) -> Result<Done, Refusal> {
         let id = request.id()?;
         trail.memory(id);
-        let scope = Scope::of(&caller.identity().namespace);
-        let memory = match self.store.memory_read(&scope, &id).await? {
-            Found::Memory(memory) => memory,
-            Found::Hidden => return Err(Refusal::NotFound { hidden: true }),
-            Found::Missing => return Err(Refusal::NotFound { hidden: false }),
+        let scope = Scope::of(caller.identity());
+        let memory = match request.as_of()? {
+            Some(at) => self.memory_at(&scope, &id, at).await?,
+            None => self.memory_now(&scope, &id).await?,
         };
         let answer = serde_json::to_value(&memory).map_err(|error| Refusal::Internal {
             why: error.to_string(),
         })?;
         let recorded = Recorded::Pending(Ending::ok(Detail::new().field("returned", 1)));
         Ok(Done { answer, recorded })
+    }
+
+    async fn memory_now(&self, scope: &Scope, id: &MemoryId) -> Result<Memory, Refusal> {
+        match self.store.memory_read(scope, id).await? {
+            Found::Memory(memory) => Ok(*memory),
+            Found::Hidden => Err(Refusal::NotFound { hidden: true }),
+            Found::Missing => Err(Refusal::NotFound { hidden: false }),
+        }
     }
 }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use halofy_audit::{Columns, Detail};
 use halofy_cartridge::{Digest, PlanQuery};
-use halofy_core::{Invalid, Namespace};
-use halofy_store::Validness;
+use halofy_core::{EffectivePolicy, Invalid, KeyId, Namespace};
+use halofy_store::{Scope, Validness};
 use serde::Serialize;
 use time::OffsetDateTime;
 
@@ -50,7 +50,9 @@ pub struct Replay {
 struct Logged {
     namespace: Namespace,
     query: PlanQuery,
-    as_of: OffsetDateTime,
+    /// The key that asked, for what it may read beside what everybody may.
+    key: Option<KeyId>,
+    validness: Validness,
     digest: [u8; 32],
     answer: String,
 }
@@ -67,8 +69,12 @@ impl Gate {
         let logged = read(&row.columns, query)?;
         let driver = self.driver_of(logged.digest).await?;
         let (store, embedder) = (self.store.clone(), self.embedder.clone());
-        let then = Validness::AsOf(logged.as_of);
-        let view = StoreView::new(store, embedder, &logged.namespace, then);
+        let scope = self.scope_then(&logged).await?;
+        let chain = self.store.policy_chain(&logged.namespace).await?;
+        let policy = EffectivePolicy::combine(chain.iter().map(|record| &record.policy));
+        let mut sight = self.sight_of(scope, &policy, &logged.query.text);
+        sight.validness = logged.validness;
+        let view = StoreView::new(store, embedder, sight);
         let ran = run(&self.host, &driver, view, logged.query).await;
         let plan = ran.outcome.map_err(|broken| Refusal::Unavailable {
             what: "retrieval",
@@ -89,6 +95,21 @@ impl Gate {
             digest: Digest(logged.digest).to_string(),
             results: answer.results,
         })
+    }
+
+    /// What the caller of then saw. Groups do not change while a key lives.
+    async fn scope_then(&self, logged: &Logged) -> Result<Scope, Refusal> {
+        let Some(key) = &logged.key else {
+            return Ok(Scope::anybody_in(&logged.namespace));
+        };
+        let record = self.store.key_read(key).await?;
+        let record = record.ok_or_else(|| {
+            invalid(
+                "seq",
+                format!("the key {key} of the row is not in the store"),
+            )
+        })?;
+        Ok(Scope::of(&record.identity))
     }
 
     async fn driver_of(&self, digest: [u8; 32]) -> Result<Arc<Driver>, Refusal> {
@@ -132,7 +153,14 @@ fn read(row: &Columns, query: Option<&str>) -> Result<Logged, Refusal> {
             format!("{who} ranked, which is no cartridge and cannot be run again"),
         )
     })?;
-    let micros: i128 = number(get("asof")?)?;
+    let known = moment(get("asof")?)?;
+    let validness = match fields.get("validat") {
+        Some(valid) => Validness::At {
+            valid: moment(valid)?,
+            known,
+        },
+        None => Validness::Then(known),
+    };
     Ok(Logged {
         namespace: Namespace::parse(&row.namespace)?,
         query: PlanQuery {
@@ -140,8 +168,8 @@ fn read(row: &Columns, query: Option<&str>) -> Result<Logged, Refusal> {
             token_budget: number(get("budget")?)?,
             k: number(get("k")?)?,
         },
-        as_of: OffsetDateTime::from_unix_timestamp_nanos(micros * 1_000)
-            .map_err(|error| invalid("seq", error.to_string()))?,
+        key: row.key_id.clone().map(KeyId),
+        validness,
         digest: hex::decode(digest)
             .ok()
             .and_then(|bytes| bytes.try_into().ok())
@@ -167,6 +195,12 @@ fn asked(row: &Columns, query: Option<&str>) -> Result<String, Refusal> {
             "the query was sensitive and is not in the log; give it".to_owned(),
         )),
     }
+}
+
+fn moment(micros: &str) -> Result<OffsetDateTime, Refusal> {
+    let micros: i128 = number(micros)?;
+    OffsetDateTime::from_unix_timestamp_nanos(micros.saturating_mul(1_000))
+        .map_err(|error| invalid("seq", error.to_string()))
 }
 
 fn number<T: std::str::FromStr>(text: &str) -> Result<T, Refusal> {

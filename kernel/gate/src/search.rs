@@ -5,17 +5,21 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use halofy_cartridge::PlanQuery;
-use halofy_core::{DEFAULT_DRIVER, EffectivePolicy, Namespace, Routing};
+use halofy_core::{DEFAULT_DRIVER, EffectivePolicy, Provider, Routing};
 use halofy_retrieval::{bm25_scores, estimate_tokens, trim_to_budget};
 use halofy_store::{Candidate, Scope, Validness};
 use time::OffsetDateTime;
 
-use crate::answer::{Attempt, EMBEDDING_UNAVAILABLE, Explain, Fallback, Ranked, SearchAnswer};
+use crate::answer::{
+    Attempt, EMBEDDING_UNAVAILABLE, EMBEDDING_WITHHELD, Explain, Fallback, Ranked, SearchAnswer,
+};
 use crate::audit::{Ending, Trail};
 use crate::body::SearchRequest;
+use crate::classify::{Asked, PolicyRules, classify};
 use crate::driven::Failed;
 use crate::gate::{Done, Gate, Recorded};
 use crate::prologue::Authorized;
+use crate::view::{Embeddable, Sight};
 use crate::{Refusal, metrics};
 
 const LEXICAL_ONLY: &str = "bm25-degraded";
@@ -35,23 +39,33 @@ impl Gate {
             token_budget: request.token_budget(caller.policy().token_budget)?,
             k: request.k()?,
         };
-        let namespace = &caller.identity().namespace;
-        let as_of = OffsetDateTime::now_utc();
+        let mut sight = self.sight_of(Scope::of(caller.identity()), caller.policy(), &plan.text);
+        let known = OffsetDateTime::now_utc();
+        let as_of = request.as_of()?;
+        if let Some(valid) = as_of {
+            sight.validness = Validness::At { valid, known };
+        }
         let mut answer = if request.valid_only {
-            self.rank(namespace, caller.policy(), &plan).await?
+            self.rank(&sight, caller.policy(), &plan).await?
         } else {
-            self.rank_history(namespace, &plan).await?
+            self.rank_history(&sight, &plan).await?
         };
-        if request.valid_only {
-            self.shadow(namespace, caller.policy(), &plan, &answer);
+        if answer.degraded.is_some() && sight.embeddable == Embeddable::Nothing {
+            answer.degraded = Some(EMBEDDING_WITHHELD);
+        }
+        if request.valid_only && as_of.is_none() {
+            self.shadow(&sight, caller.policy(), &plan, &answer);
         }
         // What a replay needs to know.
-        let detail = answer
+        let mut detail = answer
             .detail()
             .field("k", plan.k)
             .field("budget", plan.token_budget)
-            .field("asof", as_of.unix_timestamp_nanos() / 1_000)
-            .field("answer", answer.fingerprint());
+            .field("asof", micros(known));
+        if let Some(valid) = as_of {
+            detail = detail.field("validat", micros(valid));
+        }
+        let detail = detail.field("answer", answer.fingerprint());
         let ending = Ending::ok(detail);
         answer.explain = answer.explain.filter(|_| request.explain);
         let answer = serde_json::to_value(&answer).map_err(|error| Refusal::Internal {
@@ -61,28 +75,57 @@ impl Gate {
         Ok(Done { answer, recorded })
     }
 
+    /// What a search in a scope looks at, now.
+    pub(crate) fn sight_of(
+        &self,
+        scope: Scope,
+        policy: &EffectivePolicy,
+        query: &Arc<str>,
+    ) -> Sight {
+        let provider = Provider {
+            local: self.embedder.is_local(),
+            region: self.embedder.region(),
+        };
+        let rules = PolicyRules {
+            data_region: policy.data_region.as_deref(),
+        };
+        let embeddable = match provider.local {
+            // What does not leave needs no label.
+            true => Embeddable::Anything,
+            false => {
+                let label = classify(query, Asked::default(), rules);
+                Embeddable::of(query, &label, &provider)
+            }
+        };
+        Sight {
+            scope,
+            validness: Validness::Current,
+            embeddable,
+        }
+    }
+
     /// Ranks with the selected driver; whatever goes wrong in it costs the caller
     /// at most its ranking.
     async fn rank(
         &self,
-        namespace: &Namespace,
+        sight: &Sight,
         policy: &EffectivePolicy,
         query: &PlanQuery,
     ) -> Result<SearchAnswer, Refusal> {
         let wanted = policy.driver_for(&query.text);
         let mut attempts = Vec::new();
         let first = match self.registry.resolve(wanted, policy.allow_unsigned) {
-            Ok(driver) => self.plan(&driver, namespace, query, &mut attempts).await,
+            Ok(driver) => self.plan(&driver, sight, query, &mut attempts).await,
             Err(reason) => Err(Failed::Driver(reason)),
         };
         let mut answer = match first {
             Ok(answer) => answer,
             Err(Failed::Call(refusal)) => return Err(refusal),
-            Err(Failed::Embedder) => self.rank_lexically(namespace, query).await?,
+            Err(Failed::Embedder) => self.rank_lexically(sight, query).await?,
             Err(Failed::Driver(reason)) => {
                 let name = wanted.to_string();
                 metrics::driver_fallback(self.metrics_name(wanted.name.as_str()), reason);
-                self.fall_back(namespace, query, name, reason, &mut attempts)
+                self.fall_back(sight, query, name, reason, &mut attempts)
                     .await?
             }
         };
@@ -93,7 +136,7 @@ impl Gate {
     /// The baseline over the same view, and the reason in the answer.
     async fn fall_back(
         &self,
-        namespace: &Namespace,
+        sight: &Sight,
         query: &PlanQuery,
         from: String,
         reason: &'static str,
@@ -103,9 +146,9 @@ impl Gate {
             return Err(baseline_failed(reason));
         }
         let baseline = self.registry.baseline();
-        let mut answer = match self.plan(&baseline, namespace, query, attempts).await {
+        let mut answer = match self.plan(&baseline, sight, query, attempts).await {
             Ok(answer) => answer,
-            Err(Failed::Embedder) => self.rank_lexically(namespace, query).await?,
+            Err(Failed::Embedder) => self.rank_lexically(sight, query).await?,
             Err(Failed::Call(refusal)) => return Err(refusal),
             Err(Failed::Driver(reason)) => return Err(baseline_failed(reason)),
         };
@@ -120,13 +163,13 @@ impl Gate {
     /// The embedder is down: BM25 over the lexical arm.
     async fn rank_lexically(
         &self,
-        namespace: &Namespace,
+        sight: &Sight,
         query: &PlanQuery,
     ) -> Result<SearchAnswer, Refusal> {
         let pool = halofy_retrieval::pool_size(query.k as usize);
         let found = self
             .store
-            .candidates_lexical(namespace, &query.text, pool, Validness::Current)
+            .candidates_lexical(&sight.scope, &query.text, pool, sight.validness)
             .await?;
         let scores = lexical_scores(&query.text, &found);
         let results = select(found, scores, query);
@@ -139,35 +182,45 @@ impl Gate {
     /// superseded rows are not for drivers.
     async fn rank_history(
         &self,
-        namespace: &Namespace,
+        sight: &Sight,
         query: &PlanQuery,
     ) -> Result<SearchAnswer, Refusal> {
-        let scope = Scope::of(namespace);
+        let scope = &sight.scope;
         let k = query.k as usize;
         let pool = halofy_retrieval::pool_size(k);
-        let (near, degraded) = match self.embed_one(&query.text, "query").await {
+        let vector = match sight.embeddable {
+            Embeddable::Nothing => Err(Refusal::Unavailable {
+                what: "embedder",
+                why: "the query may not leave for it".to_owned(),
+            }),
+            _ => self.embed_one(&query.text, "query").await,
+        };
+        let (near, degraded) = match vector {
             Ok(vector) => {
-                let nearest =
-                    self.store
-                        .candidates_nearest(namespace, &vector, pool, Validness::Ever);
+                let nearest = self
+                    .store
+                    .candidates_nearest(scope, &vector, pool, Validness::Ever);
                 (nearest.await?, None)
             }
             // Words alone, and the answer says so.
-            Err(Refusal::Unavailable {
-                what: "embedder", ..
-            }) => (Vec::new(), Some(EMBEDDING_UNAVAILABLE)),
+            Err(
+                Refusal::Unavailable {
+                    what: "embedder", ..
+                }
+                | Refusal::NoVector { .. },
+            ) => (Vec::new(), Some(EMBEDDING_UNAVAILABLE)),
             Err(refusal) => return Err(refusal),
         };
         let mut found = self
             .store
-            .candidates_lexical(namespace, &query.text, pool, Validness::Ever)
+            .candidates_lexical(scope, &query.text, pool, Validness::Ever)
             .await?;
         let cosines = scored_refs(&near, near.iter().map(|row| row.score));
         let known: HashSet<Arc<str>> = found.iter().map(|row| row.id.clone()).collect();
         found.extend(near.into_iter().filter(|row| !known.contains(&row.id)));
         let merged = merged_scores(&query.text, &found, &cosines);
         let mut results = select(found, merged, query);
-        let current = self.store.memories_current(&scope, &ids(&results)).await?;
+        let current = self.store.memories_current(scope, &ids(&results)).await?;
         for hit in &mut results {
             hit.current = Some(current.contains(&hit.reference));
         }
@@ -197,6 +250,10 @@ fn explain(policy: &EffectivePolicy, query: &PlanQuery, attempts: Vec<Attempt>) 
         selected_by,
         attempts,
     }
+}
+
+fn micros(at: OffsetDateTime) -> i128 {
+    at.unix_timestamp_nanos() / 1_000
 }
 
 /// Nothing is left to fall back to.

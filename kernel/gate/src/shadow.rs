@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use halofy_audit::{Detail, Outcome};
 use halofy_cartridge::PlanQuery;
-use halofy_core::{DriverRef, EffectivePolicy, Namespace};
-use halofy_store::Validness;
+use halofy_core::{DriverRef, EffectivePolicy};
 use tokio::sync::Semaphore;
 
 use crate::answer::SearchAnswer;
@@ -15,7 +14,7 @@ use crate::audit::{Ending, Trail};
 use crate::driven::{Ran, run};
 use crate::gate::Gate;
 use crate::metrics;
-use crate::view::StoreView;
+use crate::view::{Sight, StoreView};
 
 /// Shadow runs at the same time; beyond, they are left out and counted.
 const MOST: usize = 4;
@@ -34,7 +33,7 @@ impl Gate {
     /// Starts the shadow run that policy asks for, if any. Costs the caller nothing.
     pub(crate) fn shadow(
         &self,
-        namespace: &Namespace,
+        sight: &Sight,
         policy: &EffectivePolicy,
         query: &PlanQuery,
         served: &SearchAnswer,
@@ -48,13 +47,13 @@ impl Gate {
         let driver = self.registry.resolve(&wanted, policy.allow_unsigned);
         let (store, embedder) = (self.store.clone(), self.embedder.clone());
         let (host, appender) = (self.host.clone(), self.appender());
-        let (namespace, query) = (namespace.clone(), query.clone());
+        let (sight, query) = (sight.clone(), query.clone());
         let (beside, order) = (served.driver.clone(), refs(served));
         self.track(async move {
             let outcome = match driver {
                 Err(reason) => Err(reason),
                 Ok(driver) => {
-                    let view = StoreView::new(store, embedder, &namespace, Validness::Current);
+                    let view = StoreView::new(store, embedder, sight.clone());
                     let Ran { outcome, stats } = run(&host, &driver, view, query).await;
                     metrics::driver_ran(&driver, &stats, host.free_places());
                     let plan = outcome.map_err(|broken| broken.reason);
@@ -65,7 +64,7 @@ impl Gate {
                 .field("driver", beside)
                 .field("shadow", &wanted);
             let ending = compared(&wanted, &order, outcome, detail);
-            let row = Trail::kernel("shadow", namespace.as_str()).seal(&ending);
+            let row = Trail::kernel("shadow", sight.scope.own().as_str()).seal(&ending);
             if let Err(error) = appender.append(row).await {
                 tracing::warn!(%error, "a shadow run is not in the audit log");
             }

@@ -1,6 +1,7 @@
 //! `stats`: counts over what the caller sees.
 
 use halofy_audit::Detail;
+use halofy_store::Scope;
 use serde_json::json;
 
 use crate::Refusal;
@@ -16,11 +17,17 @@ impl Gate {
         _: &StatsRequest,
     ) -> Result<Done, Refusal> {
         let namespace = &caller.identity().namespace;
-        let stats = self.store.stats(namespace).await?;
+        let hidden = Refusal::NotFound { hidden: true }.detail().to_string();
+        let scope = Scope::of(caller.identity());
+        let stats = self.store.stats(&scope, &hidden).await?;
         let rows: i64 = stats.audit.values().sum();
         let answer = json!({
             "namespace": namespace,
-            "memories": { "current": stats.current, "superseded": stats.superseded },
+            "memories": {
+                "current": stats.current,
+                "superseded": stats.superseded,
+                "disputed": stats.disputed,
+            },
             "audit": { "rows": rows, "byOutcome": stats.audit },
         });
         let detail = Detail::new().field("current", stats.current);

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use halofy_cartridge::{Cartridge, CartridgeHost, CodeCache, Compiler, Limits, Overrides};
 use halofy_core::DEFAULT_DRIVER;
 use halofy_gate::embed::Embedder;
-use halofy_gate::{Conformance, Gate, GateConfig, Sidecar};
+use halofy_gate::{Conformance, Gate, GateConfig, Model, Sidecar};
 use halofy_store::{Store, VectorSpace};
 
 use crate::cli::compile::compiler;
@@ -59,10 +59,11 @@ fn code_cache(directory: &Path) -> Option<CodeCache> {
     opened.inspect_err(warn).ok()
 }
 
-/// A store and an embedder of its space: all that a gate needs but cartridges.
+/// A store, an embedder of its space, a model: all that a gate needs but cartridges.
 pub struct Opened {
     store: Arc<Store>,
     embedder: Arc<dyn Embedder>,
+    model: Option<Model>,
     sidecars: Vec<Arc<Sidecar>>,
     conformance: Conformance,
 }
@@ -94,10 +95,13 @@ pub async fn open_with(config: &KernelConfig, embedder: Arc<dyn Embedder>) -> Re
         sidecar.map(Arc::new)
     });
     let sidecars = sidecars.collect::<Result<_>>()?;
+    let model = config.model.as_ref().map(Model::from_config).transpose();
+    let model = model.context("the language model cannot be used")?;
     let store = Arc::new(Store::open(config.store.clone(), space).await?);
     Ok(Opened {
         store,
         embedder,
+        model,
         sidecars,
         conformance: config.conformance,
     })
@@ -109,6 +113,7 @@ impl Opened {
         Gate::open(GateConfig {
             store: self.store,
             embedder: self.embedder,
+            model: self.model,
             host: mounted.host,
             baseline: mounted.baseline,
             cartridges: mounted.cartridges,

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use halofy_cartridge::Overrides;
-use halofy_gate::Conformance;
 use halofy_gate::embed::EmbedderConfig;
+use halofy_gate::{Conformance, ModelConfig};
 use halofy_store::{Location, StoreConfig};
 use serde::Deserialize;
 
@@ -24,6 +24,8 @@ pub(crate) const CODE_CACHE: &str = "code-cache";
 pub struct File {
     /// `[embedder]`.
     pub embedder: Option<EmbedderConfig>,
+    /// `[model]`: draws facts from what is written; without it texts are stored verbatim.
+    pub model: Option<ModelConfig>,
     /// `[server]`.
     #[serde(default)]
     pub server: ServerFile,
@@ -77,6 +79,8 @@ pub struct KernelConfig {
     pub store: StoreConfig,
     /// What makes vectors.
     pub embedder: EmbedderConfig,
+    /// What draws facts from texts, if anything.
+    pub model: Option<ModelConfig>,
     /// Cartridges beside the baseline.
     pub cartridges: Vec<PathBuf>,
     /// Limits of every call of a cartridge.
@@ -102,6 +106,7 @@ impl KernelConfig {
         Self {
             store: StoreConfig::new(location),
             embedder: EmbedderConfig::default(),
+            model: None,
             cartridges: Vec::new(),
             limits: Overrides::default(),
             sidecars: BTreeMap::new(),
@@ -146,6 +151,7 @@ mod tests {
             "[server]\nlissen = 1",
             "[limits]\ntotalTime = 1",
             "[embedder]\nkind = \"hash\"\nx = 1",
+            "[model]\nbase_url = \"http://127.0.0.1:1\"\nmodel = \"m\"\nx = 1",
         ] {
             assert!(read(text).is_err(), "{text}");
         }

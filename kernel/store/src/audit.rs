@@ -52,6 +52,14 @@ impl Transaction<'_> {
     pub async fn audit_insert(&mut self, row: &Sealed) -> Result<(), StoreError> {
         insert(self.connection(), std::slice::from_ref(row)).await
     }
+
+    /// Adds the rows of several calls' work, in the transaction of all of it.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn audit_insert_all(&mut self, rows: &[Sealed]) -> Result<(), StoreError> {
+        insert(self.connection(), rows).await
+    }
 }
 
 impl Store {

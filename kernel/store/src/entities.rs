@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use sqlx::Row;
 
-use crate::retrieval::{as_limit, read_candidate};
-use crate::scope::{current, in_scope, visible, visible_then};
+use crate::retrieval::{as_limit, bind_moments, read_candidate};
+use crate::scope::{in_namespaces, visible, visible_at, visible_ever, visible_then};
 use crate::{Candidate, Mention, Scope, Store, StoreError, Validness};
 
 const MAX_ENTITIES: i64 = 2_000;
@@ -63,10 +63,10 @@ impl Store {
     async fn entities(&self, scope: &Scope) -> Result<Vec<Entity>, StoreError> {
         let rows = sqlx::query(concat!(
             "select m.canonical, m.aliases from entity_registry m where ",
-            in_scope!(),
+            in_namespaces!(),
             " order by m.canonical, m.namespace limit $2"
         ))
-        .bind(scope.namespaces())
+        .bind(scope.bound())
         .bind(MAX_ENTITIES)
         .fetch_all(self.pool())
         .await?;
@@ -103,18 +103,17 @@ impl Store {
             .join("|");
         let sql = match validness {
             Validness::Current => mentions_query!(visible!()),
-            Validness::Ever => mentions_query!(in_scope!()),
-            Validness::AsOf(_) => mentions_query!(visible_then!()),
+            Validness::Ever => mentions_query!(visible_ever!()),
+            Validness::Then(_) => mentions_query!(visible_then!()),
+            Validness::At { .. } => mentions_query!(visible_at!()),
         };
         let query = sqlx::query(sql)
-            .bind(scope.namespaces())
+            .bind(scope.bound().to_vec())
             .bind(pattern)
             .bind(as_limit(limit));
-        let query = match validness {
-            Validness::AsOf(then) => query.bind(then),
-            _ => query,
-        };
-        let rows = query.fetch_all(self.pool()).await?;
+        let rows = bind_moments(query, validness)
+            .fetch_all(self.pool())
+            .await?;
         for row in &rows {
             let candidate = read_candidate(row)?;
             if found.len() < limit && seen.insert(candidate.id.clone()) {

@@ -59,7 +59,7 @@ impl Store {
     /// cannot be made is not a permit.
     pub async fn key_resolve(&self, hash: &[u8; 32]) -> Result<Option<Resolved>, StoreError> {
         let row = sqlx::query(
-            "select k.id, k.namespace, k.actor, k.role, k.hint,
+            "select k.id, k.namespace, k.actor, k.role, k.groups, k.hint,
                     k.created_at, k.expires_at, k.revoked_at,
                     array(select latest.doc
                             from (select distinct on (p.namespace) p.namespace, p.doc
@@ -84,32 +84,50 @@ impl Store {
         }))
     }
 
+    /// The key with this public name.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn key_read(&self, id: &KeyId) -> Result<Option<KeyRecord>, StoreError> {
+        let row = sqlx::query(
+            "select id, namespace, actor, role, groups, hint, created_at, expires_at, revoked_at
+               from api_keys where id = $1",
+        )
+        .bind(&id.0)
+        .fetch_optional(self.pool())
+        .await?;
+        row.as_ref().map(read_key).transpose()
+    }
+
     /// Every key, or those of a subtree, oldest first.
     ///
     /// # Errors
     /// See [`StoreError`].
     pub async fn key_list(&self, under: Option<&Namespace>) -> Result<Vec<KeyRecord>, StoreError> {
-        let rows =
-            match under {
-                Some(namespace) => {
-                    sqlx::query(concat!(
-                    "select id, namespace, actor, role, hint, created_at, expires_at, revoked_at
+        let rows = match under {
+            Some(namespace) => {
+                sqlx::query(concat!(
+                    "select id, namespace, actor, role, groups, hint,
+                            created_at, expires_at, revoked_at
                        from api_keys where ",
                     in_subtree!(),
                     " order by created_at, id"
                 ))
-                    .bind(namespace.as_str())
-                    .bind(subtree_pattern(namespace))
-                    .fetch_all(self.pool())
-                    .await?
-                }
-                None => sqlx::query(
-                    "select id, namespace, actor, role, hint, created_at, expires_at, revoked_at
+                .bind(namespace.as_str())
+                .bind(subtree_pattern(namespace))
+                .fetch_all(self.pool())
+                .await?
+            }
+            None => {
+                sqlx::query(
+                    "select id, namespace, actor, role, groups, hint,
+                            created_at, expires_at, revoked_at
                        from api_keys order by created_at, id",
                 )
                 .fetch_all(self.pool())
-                .await?,
-            };
+                .await?
+            }
+        };
         rows.iter().map(read_key).collect()
     }
 }
@@ -122,8 +140,8 @@ impl Transaction<'_> {
     pub async fn key_insert(&mut self, key: &NewKey<'_>) -> Result<(), StoreError> {
         sqlx::query(
             "insert into api_keys
-                    (id, key_hash, hint, namespace, actor, role, created_at, expires_at)
-             values ($1, $2, $3, $4, $5, $6, $7, $8)",
+                    (id, key_hash, hint, namespace, actor, role, groups, created_at, expires_at)
+             values ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
         )
         .bind(&key.identity.key.0)
         .bind(key.hash.as_slice())
@@ -131,6 +149,7 @@ impl Transaction<'_> {
         .bind(key.identity.namespace.as_str())
         .bind(key.identity.actor.as_str())
         .bind(key.identity.role.as_str())
+        .bind(&key.identity.groups)
         .bind(key.created_at)
         .bind(key.expires_at)
         .execute(self.connection())
@@ -151,7 +170,8 @@ impl Transaction<'_> {
     ) -> Result<Option<KeyRecord>, StoreError> {
         let row = sqlx::query(
             "update api_keys set revoked_at = coalesce(revoked_at, $2) where id = $1
-             returning id, namespace, actor, role, hint, created_at, expires_at, revoked_at",
+             returning id, namespace, actor, role, groups, hint,
+                            created_at, expires_at, revoked_at",
         )
         .bind(&id.0)
         .bind(now)
@@ -170,6 +190,7 @@ fn read_key(row: &PgRow) -> Result<KeyRecord, StoreError> {
             namespace: Namespace::parse(&text("namespace")?).map_err(damaged)?,
             actor: Actor::parse(&text("actor")?).map_err(damaged)?,
             role: text("role")?.parse::<Role>().map_err(damaged)?,
+            groups: row.try_get("groups")?,
         },
         hint: text("hint")?,
         created_at: row.try_get("created_at")?,

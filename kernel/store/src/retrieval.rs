@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
-use halofy_core::Namespace;
 use pgvector::Vector;
-use sqlx::Row;
-use sqlx::postgres::PgRow;
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{Postgres, Row};
 use time::OffsetDateTime;
 
-use crate::scope::{current, in_scope, visible, visible_rows, visible_then};
+use crate::scope::{in_namespaces, visible, visible_at, visible_ever, visible_rows, visible_then};
 use crate::{Scope, Store, StoreError};
 
 /// Up to this many visible rows, words are looked for row by row; in more, through
@@ -63,8 +63,27 @@ pub enum Validness {
     Current,
     /// What was ever believed.
     Ever,
-    /// What was believed then.
-    AsOf(OffsetDateTime),
+    /// What was believed then: what a search would have found at that moment.
+    Then(OffsetDateTime),
+    /// What holds at a moment of the subject's own time.
+    At {
+        /// That moment.
+        valid: OffsetDateTime,
+        /// As far as was known then.
+        known: OffsetDateTime,
+    },
+}
+
+/// Binds the moments of a [`Validness`], from the fourth place on.
+pub(crate) fn bind_moments(
+    query: Query<'static, Postgres, PgArguments>,
+    validness: Validness,
+) -> Query<'static, Postgres, PgArguments> {
+    match validness {
+        Validness::Current | Validness::Ever => query,
+        Validness::Then(then) => query.bind(then),
+        Validness::At { valid, known } => query.bind(known).bind(valid),
+    }
 }
 
 macro_rules! newest_query {
@@ -102,7 +121,7 @@ macro_rules! exact_query {
             $rows,
             " where ",
             $filter,
-            " order by (m.embedding <=> $2) + 0, m.id limit $3"
+            " and m.embedding is not null order by (m.embedding <=> $2) + 0, m.id limit $3"
         )
     };
 }
@@ -120,18 +139,17 @@ impl Store {
     ) -> Result<Vec<Candidate>, StoreError> {
         let sql = match validness {
             Validness::Current => newest_query!(visible_rows!(), "true"),
-            Validness::Ever => newest_query!("memory_objects m", in_scope!()),
-            Validness::AsOf(_) => newest_query!("memory_objects m", visible_then!()),
+            Validness::Ever => newest_query!("memory_objects m", visible_ever!()),
+            Validness::Then(_) => newest_query!("memory_objects m", visible_then!()),
+            Validness::At { .. } => newest_query!("memory_objects m", visible_at!()),
         };
         let query = sqlx::query(sql)
-            .bind(scope.namespaces())
+            .bind(scope.bound().to_vec())
             .bind(as_limit(limit))
             .bind(as_limit(limit));
-        let query = match validness {
-            Validness::AsOf(then) => query.bind(then),
-            _ => query,
-        };
-        let rows = query.fetch_all(self.pool()).await?;
+        let rows = bind_moments(query, validness)
+            .fetch_all(self.pool())
+            .await?;
         rows.iter().map(read_candidate).collect()
     }
 
@@ -142,7 +160,7 @@ impl Store {
     /// See [`StoreError`].
     pub async fn candidates_lexical(
         &self,
-        namespace: &Namespace,
+        scope: &Scope,
         query: &str,
         limit: usize,
         validness: Validness,
@@ -150,22 +168,22 @@ impl Store {
         let Some(any_stem) = any_stem(query) else {
             return Ok(Vec::new());
         };
-        let scope = Scope::of(namespace);
-        let sql = match (validness, self.size_of(namespace, &scope).await?) {
-            (Validness::Current, Size::Small) => lexical_query!(visible_rows!(), "true"),
-            (Validness::Current, _) => lexical_query!("memory_objects m", visible!()),
-            (Validness::Ever, _) => lexical_query!("memory_objects m", in_scope!()),
-            (Validness::AsOf(_), _) => lexical_query!("memory_objects m", visible_then!()),
+        let sql = match validness {
+            Validness::Current if self.size_of(scope).await? == Size::Small => {
+                lexical_query!(visible_rows!(), "true")
+            }
+            Validness::Current => lexical_query!("memory_objects m", visible!()),
+            Validness::Ever => lexical_query!("memory_objects m", visible_ever!()),
+            Validness::Then(_) => lexical_query!("memory_objects m", visible_then!()),
+            Validness::At { .. } => lexical_query!("memory_objects m", visible_at!()),
         };
         let query = sqlx::query(sql)
-            .bind(scope.namespaces())
+            .bind(scope.bound().to_vec())
             .bind(any_stem)
             .bind(as_limit(limit));
-        let query = match validness {
-            Validness::AsOf(then) => query.bind(then),
-            _ => query,
-        };
-        let rows = query.fetch_all(self.pool()).await?;
+        let rows = bind_moments(query, validness)
+            .fetch_all(self.pool())
+            .await?;
         rows.iter().map(read_candidate).collect()
     }
 
@@ -178,31 +196,25 @@ impl Store {
     /// See [`StoreError`]. The vector must be of the store's dimension.
     pub async fn candidates_nearest(
         &self,
-        namespace: &Namespace,
+        scope: &Scope,
         embedding: &[f32],
         k: usize,
         validness: Validness,
     ) -> Result<Vec<Candidate>, StoreError> {
-        let scope = Scope::of(namespace);
         let vector = Vector::from(embedding.to_vec());
         let exact = match validness {
             Validness::Current => exact_query!(visible_rows!(), "true"),
-            Validness::Ever => exact_query!("memory_objects m", in_scope!()),
-            Validness::AsOf(then) => {
-                let sql = exact_query!("memory_objects m", visible_then!());
-                return self.nearest(sql, &scope, &vector, k, Some(then)).await;
-            }
+            Validness::Ever => exact_query!("memory_objects m", visible_ever!()),
+            Validness::Then(_) => exact_query!("memory_objects m", visible_then!()),
+            Validness::At { .. } => exact_query!("memory_objects m", visible_at!()),
         };
-        if validness == Validness::Ever {
-            return self.nearest(exact, &scope, &vector, k, None).await;
-        }
-        if self.size_of(namespace, &scope).await? == Size::Large {
-            let found = self.nearest(INDEXED, &scope, &vector, k, None).await?;
+        if validness == Validness::Current && self.size_of(scope).await? == Size::Large {
+            let found = self.nearest(INDEXED, scope, &vector, k, validness).await?;
             if found.len() >= k {
                 return Ok(found);
             }
         }
-        self.nearest(exact, &scope, &vector, k, None).await
+        self.nearest(exact, scope, &vector, k, validness).await
     }
 
     /// The nearest concepts of the cold tier.
@@ -219,11 +231,12 @@ impl Store {
             "select m.path as id, m.namespace, m.summary as content,
                     1 - (m.embedding <=> $2) as score
                from concepts m where ",
-            in_scope!(),
+            in_namespaces!(),
             " order by (m.embedding <=> $2) + 0, m.id limit $3"
         );
         let vector = Vector::from(embedding.to_vec());
-        self.nearest(sql, scope, &vector, k, None).await
+        self.nearest(sql, scope, &vector, k, Validness::Current)
+            .await
     }
 
     async fn nearest(
@@ -232,24 +245,22 @@ impl Store {
         scope: &Scope,
         vector: &Vector,
         k: usize,
-        then: Option<OffsetDateTime>,
+        validness: Validness,
     ) -> Result<Vec<Candidate>, StoreError> {
         let query = sqlx::query(sql)
-            .bind(scope.namespaces())
-            .bind(vector)
+            .bind(scope.bound().to_vec())
+            .bind(vector.clone())
             .bind(as_limit(k));
-        let query = match then {
-            Some(then) => query.bind(then),
-            None => query,
-        };
-        let rows = query.fetch_all(self.pool()).await?;
+        let rows = bind_moments(query, validness)
+            .fetch_all(self.pool())
+            .await?;
         rows.iter().map(read_candidate).collect()
     }
 
     /// How much a namespace sees. Only chooses a plan: a stale answer costs time,
     /// never a row.
-    async fn size_of(&self, namespace: &Namespace, scope: &Scope) -> Result<Size, StoreError> {
-        if let Some(size) = self.sizes.get(namespace) {
+    async fn size_of(&self, scope: &Scope) -> Result<Size, StoreError> {
+        if let Some(size) = self.sizes.get(scope.own()) {
             return Ok(size);
         }
         let row = sqlx::query(concat!(
@@ -258,7 +269,7 @@ impl Store {
             visible_rows!(),
             " limit $2) seen"
         ))
-        .bind(scope.namespaces())
+        .bind(scope.bound())
         .bind(EXACT_ROWS + 1)
         .fetch_one(self.pool())
         .await?;
@@ -267,7 +278,7 @@ impl Store {
             seen if seen <= EXACT_ROWS => Size::Medium,
             _ => Size::Large,
         };
-        self.sizes.insert(namespace.clone(), size);
+        self.sizes.insert(scope.own().clone(), size);
         Ok(size)
     }
 }

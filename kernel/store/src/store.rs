@@ -240,8 +240,9 @@ async fn create_space(
         .execute(&mut *connection)
         .await?;
     // A type modifier cannot be bound; `dimension` is a number and nothing else.
-    for table in ["memory_objects", "concepts"] {
-        let add = format!("alter table {table} add column embedding vector({dimension}) not null");
+    // A memory that may not leave for an embedder outside has none.
+    for (table, null) in [("memory_objects", ""), ("concepts", " not null")] {
+        let add = format!("alter table {table} add column embedding vector({dimension}){null}");
         connection.execute(AssertSqlSafe(add)).await?;
     }
     if dimension <= MAX_INLINE_DIMENSION {

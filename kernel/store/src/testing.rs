@@ -1,10 +1,12 @@
 //! SQL as it is, for tests that plant rows, tamper with them, or take the database
 //! away. Exists only with the feature `testing`; no code of the kernel may use it.
 
+use pgvector::Vector;
 use sqlx::postgres::PgRow;
+use sqlx::types::Json;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row, ValueRef};
 
-use crate::{Store, StoreError};
+use crate::{NewMemory, Store, StoreError};
 
 /// Rows of columns, each as the server writes it as text.
 pub type RawRows = Vec<Vec<Option<String>>>;
@@ -18,6 +20,41 @@ impl Store {
     pub async fn raw_sql(&self, sql: &str) -> Result<RawRows, StoreError> {
         let statements = sqlx::raw_sql(AssertSqlSafe(sql.to_owned()));
         read(&statements.fetch_all(self.pool()).await?)
+    }
+
+    /// Inserts a memory as a bare client would: one statement, committed by itself, without
+    /// looking for what says the same.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn raw_insert(&self, new: &NewMemory<'_>) -> Result<(), StoreError> {
+        let mut stems = halofy_retrieval::terms(new.content);
+        stems.sort_unstable();
+        stems.dedup();
+        sqlx::query(
+            "insert into memory_objects
+                    (id, namespace, actor, kind, content, content_key, lexemes, assertion_time,
+                     t_valid_from, classification, embedding, source, trust, key_id, call_id)
+             values ($1, $2, $3, $4, $5, $6, array_to_tsvector($7), $8, $8, $9, $10, $11, $12,
+                     $13, $14)",
+        )
+        .bind(new.id.to_string())
+        .bind(new.namespace.as_str())
+        .bind(new.actor)
+        .bind(new.kind.as_str())
+        .bind(new.content)
+        .bind(new.content_key())
+        .bind(stems)
+        .bind(new.asserted_at)
+        .bind(Json(new.classification))
+        .bind(new.embedding.clone().map(Vector::from))
+        .bind(new.provenance.source.as_str())
+        .bind(new.provenance.source.trust())
+        .bind(new.key)
+        .bind(new.call)
+        .execute(self.pool())
+        .await?;
+        self.sync().await
     }
 
     /// Takes the database away, as an outage does: from now on no connection is to

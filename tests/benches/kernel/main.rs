@@ -3,7 +3,7 @@
 //!
 //! `cargo bench -p halofy-tests -- FILE` loads LoCoMo from `locomo10.json`;
 //! without it, a made-up corpus of the same shape; `-- sandbox FILE` stops after
-//! the sandbox. The embedded store is always
+//! the sandbox, `-- writes FILE` measures the writes only. The embedded store is always
 //! measured; a server too, when `HALOFY_TEST_DATABASE_URL` names one.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -11,6 +11,7 @@ mod corpus;
 mod load;
 mod sandbox;
 mod searches;
+mod writes;
 
 use std::path::PathBuf;
 
@@ -24,19 +25,31 @@ fn main() {
         return;
     }
     arguments.retain(|argument| !argument.starts_with("--"));
-    let only_sandbox = arguments.iter().any(|argument| argument == "sandbox");
-    arguments.retain(|argument| argument != "sandbox");
+    let mut only = |part: &str| {
+        let before = arguments.len();
+        arguments.retain(|argument| argument != part);
+        arguments.len() < before
+    };
+    let (only_sandbox, only_writes) = (only("sandbox"), only("writes"));
     let corpus = Corpus::load(arguments.first().map(PathBuf::from).as_deref());
     println!("corpus: {}", corpus.name);
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    runtime.block_on(sandbox::run(&corpus));
+    if !only_writes {
+        runtime.block_on(sandbox::run(&corpus));
+    }
     if only_sandbox {
         return;
     }
-    runtime.block_on(searches::run(&corpus, false));
-    match std::env::var(DATABASE_URL) {
-        Ok(_) => runtime.block_on(searches::run(&corpus, true)),
-        Err(_) => println!("\nserver: not measured, {DATABASE_URL} is not set"),
+    let server = std::env::var(DATABASE_URL).is_ok();
+    let places: &[bool] = if server { &[false, true] } else { &[false] };
+    for server in places.iter().copied() {
+        if !only_writes {
+            runtime.block_on(searches::run(&corpus, server));
+        }
+        runtime.block_on(writes::run(&corpus, server));
+    }
+    if !server {
+        println!("\nserver: not measured, {DATABASE_URL} is not set");
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use halofy_audit::{Detail, Event, Outcome};
 use halofy_core::Namespace;
-use halofy_store::{Store, Validness};
+use halofy_store::{Scope, Store, Validness};
 use halofy_tests::{Data, Kernel, Role, Setup};
 use serde_json::json;
 use time::OffsetDateTime;
@@ -26,7 +26,7 @@ const CONNECTIONS: u32 = 16;
 struct Asked {
     key: String,
     request: Vec<u8>,
-    namespace: Namespace,
+    scope: Scope,
     question: String,
     vector: Vec<f32>,
 }
@@ -100,7 +100,7 @@ async fn load(kernel: &Kernel, corpus: &Corpus) -> Vec<Asked> {
             asked.push(Asked {
                 key: caller.key.clone(),
                 request: request(&caller.key, question),
-                namespace: namespace.clone(),
+                scope: Scope::anybody_in(&namespace),
                 question: question.clone(),
                 vector: halofy_retrieval::hash_embed(question, 256),
             });
@@ -181,19 +181,13 @@ impl Work for BareClient {
     async fn once(&mut self, turn: usize) {
         let asked = &self.asked[turn % self.asked.len()];
         let pool = halofy_retrieval::pool_size(K);
-        let near = self.store.candidates_nearest(
-            &asked.namespace,
-            &asked.vector,
-            pool,
-            Validness::Current,
-        );
+        let near =
+            self.store
+                .candidates_nearest(&asked.scope, &asked.vector, pool, Validness::Current);
         near.await.expect("rows");
-        let lexical = self.store.candidates_lexical(
-            &asked.namespace,
-            &asked.question,
-            pool,
-            Validness::Current,
-        );
+        let lexical =
+            self.store
+                .candidates_lexical(&asked.scope, &asked.question, pool, Validness::Current);
         lexical.await.expect("rows");
         self.store.audit_append(&[row()]).await.expect("a row");
     }

@@ -95,6 +95,7 @@ async fn an_operators_change_that_cannot_be_recorded_does_not_happen() {
         actor: "user:eve".parse().expect("an actor"),
         role: Role::Admin,
         expires_at: None,
+        groups: Vec::new(),
     };
     let made = kernel
         .on_gate(async move |gate| gate.key_create(&request).await.map(drop))

@@ -324,6 +324,7 @@ async fn no_key_is_made_for_the_actors_of_the_log() {
             actor: actor.parse().expect("an actor"),
             role: Role::Agent,
             expires_at: None,
+            groups: Vec::new(),
         };
         let made = kernel
             .on_gate(async move |gate| gate.key_create(&request).await)

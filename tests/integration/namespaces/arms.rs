@@ -48,10 +48,11 @@ async fn plant_for_bob(kernel: &Kernel) {
     kernel
         .sql(format!(
             "insert into memory_objects (id, namespace, actor, kind, content, content_key, lexemes,
-                    assertion_time, t_valid_from, t_valid_to, classification, embedding)
+                    assertion_time, t_valid_from, t_valid_to, closed_at,
+                    classification, embedding)
              values ('{id}', 'acme/bob', 'user:bob', 'fact', 'Old {CANARY} of bob.',
                     sha256('old'), array_to_tsvector(array['{CANARY}']),
-                    now() - interval '2 days', now() - interval '2 days', now(),
+                    now() - interval '2 days', now() - interval '2 days', now(), now(),
                     '{{\"sensitivity\":\"internal\"}}', '{vector}');
              insert into entity_registry (id, namespace, canonical, aliases, created_at)
              values ('e-bob', 'acme/bob', 'Zebulon', array['{CANARY}'], now());
@@ -69,7 +70,7 @@ fn vector_literal(text: &str) -> String {
 }
 
 fn alice_scope() -> Scope {
-    Scope::of(&super::namespace("acme/alice"))
+    Scope::anybody_in(&super::namespace("acme/alice"))
 }
 
 /// Whose rows these are, sorted.
@@ -114,7 +115,7 @@ async fn n4_search_shows_the_callers_own_and_its_parents_rows_in_both_lanes() {
     let stats = alice.stats().await.expect_status(200);
     assert_eq!(
         stats.body["memories"],
-        json!({ "current": 2, "superseded": 0 })
+        json!({ "current": 2, "superseded": 0, "disputed": 0 })
     );
 }
 
@@ -122,7 +123,7 @@ async fn n4_search_shows_the_callers_own_and_its_parents_rows_in_both_lanes() {
 async fn n4_the_lexical_and_the_newest_arm_keep_to_the_scope() {
     let Family { kernel, .. } = family().await;
     let work = async |store: Arc<Store>| {
-        let caller = super::namespace("acme/alice");
+        let caller = alice_scope();
         let current = store
             .candidates_lexical(&caller, CANARY, 100, Validness::Current)
             .await;
@@ -143,7 +144,7 @@ async fn n4_the_lexical_and_the_newest_arm_keep_to_the_scope() {
 async fn n4_the_vector_and_the_concept_arm_keep_to_the_scope() {
     let Family { kernel, .. } = family().await;
     let work = async |store: Arc<Store>| {
-        let caller = super::namespace("acme/alice");
+        let caller = alice_scope();
         let vector = hash_embed(CANARY, DIMENSION);
         let current = store
             .candidates_nearest(&caller, &vector, 100, Validness::Current)

@@ -4,7 +4,7 @@ use halofy_tests::{Answer, Caller, Kernel, Role};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-const VERBS: [&str; 4] = ["write", "search", "read", "stats"];
+const VERBS: [&str; 5] = ["write", "search", "read", "stats", "ticket"];
 
 /// Identities as people spell them.
 const FIELDS: [&str; 14] = [
@@ -48,6 +48,7 @@ fn body(verb: &str) -> Value {
         "write" => json!({ "content": "The harbour opens at nine." }),
         "search" => json!({ "query": "harbour" }),
         "read" => json!({ "id": "01ARZ3NDEKTSV4RRFFQ69G5FAV" }),
+        "ticket" => json!({ "ticket": "job_01ARZ3NDEKTSV4RRFFQ69G5FAV" }),
         _ => json!({}),
     }
 }

@@ -223,6 +223,7 @@ async fn n10_a_key_is_not_made_for_a_name_that_cannot_be() {
                 actor: actor.to_owned(),
                 role: "agent".to_owned(),
                 expires_at: None,
+                groups: Vec::new(),
             };
             let made = kernel.on_gate(async move |gate| Target::local(gate).command(&create).await);
             let error = made.await.expect_err("no key").to_string();

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use halofy_store::{Store, Validness};
+use halofy_store::{Scope, Store, Validness};
 use halofy_tests::{Kernel, Mood, Role, ScriptedEmbedder};
 use serde_json::json;
 
@@ -82,13 +82,11 @@ async fn exact(kernel: &Kernel, namespace: &str, question: &[f32], k: usize) -> 
 }
 
 async fn nearest(kernel: &Kernel, namespace: &str, question: &[f32], k: usize) -> Vec<String> {
-    let (namespace, question) = (
-        super::super::namespaces::namespace(namespace),
-        question.to_vec(),
-    );
+    let namespace = super::super::namespaces::namespace(namespace);
+    let (scope, question) = (Scope::anybody_in(&namespace), question.to_vec());
     let work = async move |store: Arc<Store>| {
         store
-            .candidates_nearest(&namespace, &question, k, Validness::Current)
+            .candidates_nearest(&scope, &question, k, Validness::Current)
             .await
     };
     let found = kernel.on_store(work).await.expect("rows");

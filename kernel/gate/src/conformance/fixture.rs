@@ -4,18 +4,19 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use halofy_core::{Content, Kind, MemoryId, Namespace, normalize_for_dedupe};
+use halofy_core::{Content, Kind, MemoryId, Namespace, Provenance, normalize_for_dedupe};
 use halofy_store::{
-    Location, NewMemory, Scope, Store, StoreConfig, Transaction, Upserted, Validness, VectorSpace,
+    Location, NewMemory, Placement, Scope, Store, StoreConfig, Transaction, Upserted, Validness,
+    VectorSpace,
 };
 use time::OffsetDateTime;
 use ulid::Ulid;
 
 use super::ConformanceError;
 use super::facts::{CANARIES, FACTS};
-use crate::classify::classify;
+use crate::classify::{Asked, PolicyRules, classify};
 use crate::embed::{Embedder, HashEmbedder};
-use crate::view::StoreView;
+use crate::view::{Embeddable, Sight, StoreView};
 
 /// Where the caller lives.
 pub(super) const HOME: &str = "conf/a";
@@ -62,8 +63,11 @@ impl Fixture {
         StoreView::new(
             self.store.clone(),
             self.embedder.clone(),
-            &self.home,
-            Validness::Current,
+            Sight {
+                scope: Scope::anybody_in(&self.home),
+                validness: Validness::Current,
+                embeddable: Embeddable::Anything,
+            },
         )
     }
 
@@ -92,7 +96,7 @@ impl Fixture {
     }
 
     async fn expect_rows(&self, caller: &Namespace, count: usize) -> Result<(), ConformanceError> {
-        let scope = Scope::of(caller);
+        let scope = Scope::anybody_in(caller);
         let seen = self
             .store
             .candidates_newest(&scope, count + 1, Validness::Current)
@@ -114,23 +118,34 @@ async fn insert(
     fact: &str,
     embedding: Vec<f32>,
 ) -> Result<(), ConformanceError> {
-    let classification = classify(&Content::parse(fact)?, false);
+    let content = Content::parse(fact)?;
+    let classification = classify(content.as_str(), Asked::default(), PolicyRules::default());
+    let now = OffsetDateTime::now_utc();
     let memory = NewMemory {
         id: MemoryId::new(Ulid::from_parts(ordinal, 0)),
         namespace,
         actor: ACTOR,
+        key: ACTOR,
+        call: ACTOR,
         kind: Kind::Fact,
         content: fact,
         normal_form: &normalize_for_dedupe(fact),
         event_time: None,
-        asserted_at: OffsetDateTime::now_utc(),
+        asserted_at: now,
+        told_at: now,
         classification: &classification,
         metadata: None,
-        embedding,
+        embedding: Some(embedding),
+        provenance: &Provenance::default(),
+        model: None,
+        slot: None,
+        entities: &[],
+        unread: false,
     };
-    match tx.memory_upsert(&memory).await? {
+    let placement = Placement::Current { supersedes: None };
+    match tx.memory_upsert(&memory, placement).await? {
         Upserted::Inserted(_) => Ok(()),
-        Upserted::Deduplicated(_) => {
+        Upserted::Deduplicated(_) | Upserted::Disputed(_) => {
             let why = format!("{namespace} holds a fact twice");
             Err(ConformanceError::Fixture(why))
         }

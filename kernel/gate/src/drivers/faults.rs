@@ -2,8 +2,10 @@
 //! kernel failed at never counts.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use crate::breaker::{Figures, Machine, jitter};
 
 /// Faults are counted over this long.
 const WINDOW: Duration = Duration::from_secs(60);
@@ -11,34 +13,39 @@ const WINDOW: Duration = Duration::from_secs(60);
 const MIN_FAULTS: u32 = 10;
 /// A driver is taken out when one of so many calls failed.
 const ONE_IN: u32 = 5;
-/// How long a sidecar that failed is left alone before it is tried again.
-const REST: Duration = Duration::from_secs(10);
-/// Failures in a row after which a sidecar is left alone.
-const SIDECAR_FAILURES: u32 = 3;
+const QUARANTINED: &str = "quarantined";
+const RESTING: &str = "sidecar_resting";
+/// When a sidecar is left alone. Its callers are served by the baseline meanwhile, so it
+/// is tried again soon, however often that failed.
+const SIDECAR: Figures = Figures {
+    failures: 3,
+    cool_down: Duration::from_secs(10),
+    longest: Duration::from_secs(10),
+    lease: Duration::from_secs(10),
+};
 
 /// The recent calls of one driver on this kernel.
 #[derive(Debug)]
 pub(crate) struct Faults {
-    rule: Rule,
-    state: Mutex<State>,
+    rule: Mutex<Rule>,
     /// The most linear memory that a call held, in bytes.
     memory: AtomicU64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 enum Rule {
     /// Out until an operator lets it back.
-    Quarantine,
+    Quarantine(Window),
     /// Out for a moment, then tried with one call.
-    Rest,
+    Rest(Machine),
 }
 
 #[derive(Debug)]
-struct State {
+struct Window {
     since: Instant,
     calls: u32,
     faults: u32,
-    out: Option<Instant>,
+    out: bool,
 }
 
 /// What one call's outcome led to.
@@ -52,60 +59,63 @@ pub(crate) struct Tripped {
 
 impl Faults {
     pub(crate) fn of_cartridge() -> Self {
-        Self::new(Rule::Quarantine)
+        Self::new(Rule::Quarantine(Window::new()))
     }
 
     pub(crate) fn of_sidecar() -> Self {
-        Self::new(Rule::Rest)
+        Self::new(Rule::Rest(Machine::new(SIDECAR)))
     }
 
     fn new(rule: Rule) -> Self {
-        let state = State {
-            since: Instant::now(),
-            calls: 0,
-            faults: 0,
-            out: None,
-        };
         Self {
-            rule,
-            state: Mutex::new(state),
+            rule: Mutex::new(rule),
             memory: AtomicU64::new(0),
         }
     }
 
+    /// Lets a call through.
+    ///
+    /// # Errors
     /// Why the driver must not be called now, as a stable word.
-    pub(crate) fn out(&self) -> Option<&'static str> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        match (self.rule, state.out) {
-            (_, None) => None,
-            (Rule::Quarantine, Some(_)) => Some("quarantined"),
-            (Rule::Rest, Some(since)) if since.elapsed() < REST => Some("sidecar_resting"),
-            (Rule::Rest, Some(_)) => {
-                // This caller tries; the others wait for what it finds.
-                state.out = Some(Instant::now());
-                None
-            }
+    pub(crate) fn ask(&self) -> Result<(), &'static str> {
+        match &mut *self.rule() {
+            Rule::Quarantine(window) if window.out => Err(QUARANTINED),
+            Rule::Quarantine(_) => Ok(()),
+            // This caller may be the one that tries; the others wait for what it finds.
+            Rule::Rest(machine) => machine.ask(Instant::now()).map(drop).map_err(|_| RESTING),
         }
     }
 
-    /// Counts a call. Something when this one takes the driver out.
+    /// Why a call would not be let through now. Changes nothing.
+    pub(crate) fn out(&self) -> Option<&'static str> {
+        match &*self.rule() {
+            Rule::Quarantine(window) => window.out.then_some(QUARANTINED),
+            Rule::Rest(machine) => machine.refuses(Instant::now()).map(|_| RESTING),
+        }
+    }
+
+    /// Counts a call. Something when this one takes the driver out for good.
     pub(crate) fn count(&self, faulty: bool) -> Option<Tripped> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.rule {
-            Rule::Rest => {
-                state.faults = if faulty { state.faults + 1 } else { 0 };
-                let rests = state.faults >= SIDECAR_FAILURES;
-                state.out = rests.then(Instant::now);
+        match &mut *self.rule() {
+            Rule::Quarantine(window) => window.count(faulty),
+            Rule::Rest(machine) => {
+                let ticket = machine.present();
+                machine.record(ticket, !faulty, Instant::now(), jitter());
                 None
             }
-            Rule::Quarantine => state.count(faulty),
         }
     }
 
     /// Lets the driver back.
     pub(crate) fn forgive(&self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        (state.calls, state.faults, state.out) = (0, 0, None);
+        match &mut *self.rule() {
+            Rule::Quarantine(window) => *window = Window::new(),
+            Rule::Rest(machine) => *machine = Machine::new(SIDECAR),
+        }
+    }
+
+    fn rule(&self) -> MutexGuard<'_, Rule> {
+        self.rule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes how much memory a call held and gives the most so far.
@@ -114,7 +124,16 @@ impl Faults {
     }
 }
 
-impl State {
+impl Window {
+    fn new() -> Self {
+        Self {
+            since: Instant::now(),
+            calls: 0,
+            faults: 0,
+            out: false,
+        }
+    }
+
     fn count(&mut self, faulty: bool) -> Option<Tripped> {
         if self.since.elapsed() > WINDOW {
             (self.since, self.calls, self.faults) = (Instant::now(), 0, 0);
@@ -123,10 +142,10 @@ impl State {
         self.faults = self.faults.saturating_add(u32::from(faulty));
         let (calls, faults) = (self.calls, self.faults);
         let trips = faults >= MIN_FAULTS && faults.saturating_mul(ONE_IN) >= calls;
-        if !faulty || !trips || self.out.is_some() {
+        if !faulty || !trips || self.out {
             return None;
         }
-        self.out = Some(Instant::now());
+        self.out = true;
         Some(Tripped { faults, calls })
     }
 }
@@ -171,9 +190,11 @@ mod tests {
         for outcome in [true, true, false, true, true] {
             faults.count(outcome);
             assert_eq!(faults.out(), None);
+            assert_eq!(faults.ask(), Ok(()));
         }
         faults.count(true);
         assert_eq!(faults.out(), Some("sidecar_resting"));
+        assert_eq!(faults.ask(), Err("sidecar_resting"));
         faults.count(false);
         assert_eq!(
             faults.out(),

@@ -230,9 +230,7 @@ impl Registry {
             Some(Slot::Out(out)) => return Err(out.reason()),
             Some(Slot::Ready(driver)) => driver,
         };
-        if let Some(reason) = driver.faults.out() {
-            return Err(reason);
-        }
+        driver.faults.ask()?;
         if !driver.is_vouched_for() && !allow_unsigned {
             return Err("unsigned");
         }

@@ -1,19 +1,19 @@
-//! The embedder that asks a service over the OpenAI embeddings protocol. The only file of
-//! the gate through which text leaves the process. No message or log line here may carry
-//! the text, the answer's body, or the key.
+//! The embedder that asks a service over the OpenAI embeddings protocol. No
+//! message or log line here may carry the text, the answer's body, or the key.
 
 use std::time::Duration;
 
 use backon::{ExponentialBuilder, Retryable};
 use reqwest::header::{HeaderName, HeaderValue, RETRY_AFTER};
-use reqwest::{Client, Response, StatusCode, Url, redirect};
+use reqwest::{Client, Response, StatusCode, Url};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
 use tokio::time::Instant;
 
-use super::http_config::{HttpConfig, check_settings, endpoint, key_header, misconfigured};
+use super::http_config::{HttpConfig, check_settings, misconfigured};
 use super::{EmbedError, EmbedFuture, Embedder, check_vectors, normalise, refuse_blank};
+use crate::outbound::{self, Unread, body_within, key_from, key_header, root_cause};
 
 /// Texts sent in one request; services limit it, most of them far above this.
 const MAX_BATCH: usize = 256;
@@ -42,6 +42,8 @@ pub struct HttpEmbedder {
     request_dimension: bool,
     timeout: Duration,
     identity: String,
+    region: Option<String>,
+    local: bool,
 }
 
 impl HttpEmbedder {
@@ -50,14 +52,7 @@ impl HttpEmbedder {
     /// # Errors
     /// [`EmbedError::Misconfigured`], as for [`new`](Self::new) and for a missing variable.
     pub fn from_config(config: &HttpConfig) -> Result<Self, EmbedError> {
-        let key = match &config.api_key_env {
-            None => None,
-            Some(name) => Some(std::env::var(name).map_err(|_| {
-                misconfigured(format!(
-                    "api_key_env: the environment variable {name} is not set"
-                ))
-            })?),
-        };
+        let key = key_from(config.api_key_env.as_deref())?;
         Self::new(config, key.as_deref())
     }
 
@@ -68,12 +63,13 @@ impl HttpEmbedder {
     /// [`EmbedError::Misconfigured`] naming the setting.
     pub fn new(config: &HttpConfig, api_key: Option<&str>) -> Result<Self, EmbedError> {
         check_settings(config, api_key)?;
-        let url = endpoint(config)?;
+        let url = config.service().endpoint(&["embeddings"])?;
         if api_key.is_some() && url.scheme() == "http" {
             tracing::warn!("base_url is not https: the embedder's key is sent unencrypted");
         }
         Ok(Self {
-            client: client(&url)?,
+            client: outbound::client(&url)
+                .map_err(|why| misconfigured(format!("no HTTP client: {why}")))?,
             url,
             key: api_key
                 .map(|key| key_header(config.style, key))
@@ -83,6 +79,8 @@ impl HttpEmbedder {
             request_dimension: config.request_dimension,
             timeout: Duration::from_millis(config.timeout_ms),
             identity: format!("openai/{}/{}", config.model, config.dimension),
+            region: config.region.clone(),
+            local: config.local,
         })
     }
 
@@ -134,7 +132,15 @@ impl HttpEmbedder {
             return Err(Failure::from_status(&response));
         }
         let limit = BYTES_PER_ANSWER + texts.len() * self.dimension * BYTES_PER_NUMBER;
-        let body = read_limited(response, limit).await?;
+        let body = body_within(response, limit)
+            .await
+            .map_err(|unread| match unread {
+                Unread::Broken(error) => broken(&error),
+                Unread::TooLarge => {
+                    let reason = format!("the answer is larger than {limit} bytes");
+                    EmbedError::Unavailable(reason).into()
+                }
+            })?;
         Ok(read_vectors(&body, self.dimension, texts.len())?)
     }
 }
@@ -153,7 +159,11 @@ impl Embedder for HttpEmbedder {
     }
 
     fn is_local(&self) -> bool {
-        false
+        self.local
+    }
+
+    fn region(&self) -> Option<&str> {
+        self.region.as_deref()
     }
 }
 
@@ -241,32 +251,6 @@ pub(super) fn retry_after(value: &str, now: OffsetDateTime) -> Option<Duration> 
     Some((date - now).try_into().unwrap_or(Duration::ZERO))
 }
 
-fn client(url: &Url) -> Result<Client, EmbedError> {
-    let mut builder = Client::builder()
-        .redirect(redirect::Policy::none())
-        .no_proxy()
-        .referer(false);
-    if url.scheme() == "http" {
-        // Without TLS the host's root certificates are not needed, nor need they exist.
-        builder = builder.tls_certs_only([]);
-    }
-    builder
-        .build()
-        .map_err(|error| misconfigured(format!("no HTTP client: {}", root_cause(&error))))
-}
-
-async fn read_limited(mut response: Response, limit: usize) -> Result<Vec<u8>, Failure> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|e| broken(&e))? {
-        if body.len() + chunk.len() > limit {
-            let reason = format!("the answer is larger than {limit} bytes");
-            return Err(EmbedError::Unavailable(reason).into());
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(body)
-}
-
 fn read_vectors(body: &[u8], dimension: usize, count: usize) -> Result<Vec<Vec<f32>>, EmbedError> {
     let answer: Answer = serde_json::from_slice(body).map_err(|error| {
         // Only the place: serde's message may quote the answer.
@@ -308,13 +292,4 @@ fn broken(error: &reqwest::Error) -> Failure {
         "the request failed"
     };
     EmbedError::Unavailable(format!("{what}: {}", root_cause(error))).into()
-}
-
-/// The innermost error: reqwest's own message names only the URL.
-fn root_cause(error: &dyn std::error::Error) -> String {
-    let mut innermost = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    innermost.to_string()
 }

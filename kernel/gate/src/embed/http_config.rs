@@ -1,14 +1,9 @@
-//! The settings of the HTTP embedder, and what follows from them alone: the address and
-//! the header with the key. Sends nothing.
+//! The settings of the HTTP embedder, and whether they can work. Sends nothing.
 
-use reqwest::Url;
-use reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use serde::Deserialize;
 
 use super::{EmbedError, check_dimension};
-
-/// Nothing waits ten minutes for a vector; a larger number is a slip in the unit.
-const LONGEST_TIMEOUT_MS: u64 = 600_000;
+use crate::outbound::{HttpStyle, Misconfigured, Service};
 
 /// A service that speaks the OpenAI embeddings protocol.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -37,91 +32,38 @@ pub struct HttpConfig {
     /// Milliseconds one request may take, its retries included; 10,000 unless given.
     #[serde(default = "default_timeout_ms")]
     pub timeout_ms: u64,
+    /// Where the service computes, such as `eu`: content that is bound to a region goes
+    /// nowhere else.
+    #[serde(default)]
+    pub region: Option<String>,
+    /// Whether the service is the operator's own, so that a text sent there has not left.
+    #[serde(default)]
+    pub local: bool,
 }
 
-/// How a service writes its address and expects its key.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum HttpStyle {
-    /// `{base_url}/embeddings`, the key as `Authorization: Bearer`.
-    #[default]
-    Openai,
-    /// `{base_url}/openai/deployments/{model}/embeddings?api-version=…`, the key as `api-key`.
-    Azure,
+impl HttpConfig {
+    /// What it has in common with other services of the protocols.
+    pub(super) fn service(&self) -> Service<'_> {
+        Service {
+            base_url: &self.base_url,
+            model: &self.model,
+            style: self.style,
+            api_version: self.api_version.as_deref(),
+            timeout_ms: self.timeout_ms,
+        }
+    }
 }
 
 /// Refuses settings that cannot work together, naming the one at fault.
 pub(super) fn check_settings(config: &HttpConfig, api_key: Option<&str>) -> Result<(), EmbedError> {
     check_dimension(config.dimension)?;
-    let azure = config.style == HttpStyle::Azure;
-    let wrong = if config.model.trim().is_empty() {
-        "model must not be empty"
-    } else if !(1..=LONGEST_TIMEOUT_MS).contains(&config.timeout_ms) {
-        "timeout_ms must be 1 to 600000"
-    } else if azure && config.api_version.is_none() {
-        "style azure requires api_version"
-    } else if azure && api_key.is_none() {
-        "style azure requires api_key_env"
-    } else if !azure && config.api_version.is_some() {
-        "api_version is only used by style azure"
-    } else {
-        return Ok(());
-    };
-    Err(misconfigured(wrong))
+    Ok(config.service().check(api_key.is_some())?)
 }
 
-/// The full address requests go to.
-pub(super) fn endpoint(config: &HttpConfig) -> Result<Url, EmbedError> {
-    let mut url = Url::parse(&config.base_url)
-        .map_err(|error| misconfigured(format!("base_url is not a URL: {error}")))?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(misconfigured(
-            "base_url must start with http:// or https://",
-        ));
+impl From<Misconfigured> for EmbedError {
+    fn from(Misconfigured(reason): Misconfigured) -> Self {
+        Self::Misconfigured(reason)
     }
-    if !url.username().is_empty() || url.password().is_some() {
-        // The URL is shown in logs.
-        return Err(misconfigured(
-            "base_url must not hold a user or password: use api_key_env",
-        ));
-    }
-    if url.query().is_some() || url.fragment().is_some() {
-        return Err(misconfigured("base_url must not have a query or fragment"));
-    }
-    {
-        let mut path = url
-            .path_segments_mut()
-            .map_err(|()| misconfigured("base_url cannot have a path"))?;
-        path.pop_if_empty();
-        if config.style == HttpStyle::Azure {
-            path.extend(["openai", "deployments", &config.model]);
-        }
-        path.push("embeddings");
-    }
-    if let Some(version) = &config.api_version {
-        url.query_pairs_mut().append_pair("api-version", version);
-    }
-    Ok(url)
-}
-
-/// The header that carries the key, marked so that no debug output shows it.
-pub(super) fn key_header(
-    style: HttpStyle,
-    key: &str,
-) -> Result<(HeaderName, HeaderValue), EmbedError> {
-    // Keys read from files tend to end in a newline.
-    let key = key.trim();
-    if key.is_empty() {
-        return Err(misconfigured("the key is empty"));
-    }
-    let (name, value) = match style {
-        HttpStyle::Openai => (AUTHORIZATION, format!("Bearer {key}")),
-        HttpStyle::Azure => (HeaderName::from_static("api-key"), key.to_owned()),
-    };
-    let mut value = HeaderValue::from_str(&value)
-        .map_err(|_| misconfigured("the key holds characters that a header cannot"))?;
-    value.set_sensitive(true);
-    Ok((name, value))
 }
 
 pub(super) fn misconfigured(reason: impl Into<String>) -> EmbedError {

@@ -7,8 +7,8 @@ use time::macros::datetime;
 use tokio::net::TcpListener;
 
 use super::http::retry_after;
-use super::scripted_server::{Reply, Server, reply};
 use super::{EmbedError, Embedder, HttpConfig, HttpEmbedder, HttpStyle};
+use crate::scripted_server::{Reply, Server, reply};
 
 const OK: &str = "200 OK";
 const KEY: &str = "sk-very-secret";
@@ -32,6 +32,8 @@ fn config(server: &Server) -> HttpConfig {
         style: HttpStyle::Openai,
         api_version: None,
         timeout_ms: 5_000,
+        region: None,
+        local: false,
     }
 }
 
@@ -118,6 +120,8 @@ fn the_key_shows_in_no_debug_output_and_no_error() {
         style: HttpStyle::Openai,
         api_version: None,
         timeout_ms: 1_000,
+        region: None,
+        local: false,
     };
     let embedder = HttpEmbedder::new(&config, Some(KEY)).expect("valid");
     let shown = format!("{embedder:?} {embedder:#?}");

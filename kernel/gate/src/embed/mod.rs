@@ -8,8 +8,6 @@ mod http;
 mod http_config;
 #[cfg(test)]
 mod http_tests;
-#[cfg(test)]
-mod scripted_server;
 mod table;
 #[cfg(test)]
 mod table_tests;
@@ -24,8 +22,10 @@ use serde::Deserialize;
 
 pub use hash::HashEmbedder;
 pub use http::HttpEmbedder;
-pub use http_config::{HttpConfig, HttpStyle};
+pub use http_config::HttpConfig;
 pub use table::TableEmbedder;
+
+pub use crate::outbound::HttpStyle;
 
 /// What [`Embedder::embed`] returns: one vector a text, in the order of the texts.
 pub type EmbedFuture<'a> =
@@ -51,8 +51,13 @@ pub trait Embedder: Send + Sync {
     /// Vectors of two embedders are comparable only if their identities are equal.
     fn identity(&self) -> &str;
 
-    /// Whether the text stays inside this process.
+    /// Whether the text stays with the operator.
     fn is_local(&self) -> bool;
+
+    /// Where a service computes, if the operator says so.
+    fn region(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// Why texts were not embedded. No message carries the text or a key.

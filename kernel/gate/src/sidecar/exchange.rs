@@ -7,11 +7,12 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use backon::{ConstantBuilder, Retryable};
-use reqwest::{Client, RequestBuilder, Response, Url, redirect};
+use reqwest::{Client, RequestBuilder, Url};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::{SidecarError, SidecarFailure};
+use crate::outbound::{self, Unread, body_within, root_cause};
 
 /// One attempt, from connecting to the last byte of the answer.
 const ATTEMPT: Duration = Duration::from_millis(1500);
@@ -75,7 +76,7 @@ impl Endpoint {
     pub(super) fn new(url: &str) -> Result<Self, SidecarError> {
         let base = checked(url)?;
         Ok(Self {
-            client: client(&base)?,
+            client: outbound::client(&base).map_err(SidecarError::Client)?,
             plan: below(&base, "plan")?,
             health: below(&base, "healthz")?,
         })
@@ -125,23 +126,16 @@ async fn answer_of<T: DeserializeOwned>(request: RequestBuilder) -> Result<T, Si
     if !response.status().is_success() {
         return Err(SidecarFailure::Status(response.status().as_u16()));
     }
-    let body = read_limited(response).await?;
+    let body = body_within(response, MAX_ANSWER).await;
+    let body = body.map_err(|unread| match unread {
+        Unread::Broken(error) => broken(&error),
+        Unread::TooLarge => SidecarFailure::TooLarge { limit: MAX_ANSWER },
+    })?;
     // Only the place: serde's message may quote the answer.
     serde_json::from_slice(&body).map_err(|error| SidecarFailure::Malformed {
         line: error.line(),
         column: error.column(),
     })
-}
-
-async fn read_limited(mut response: Response) -> Result<Vec<u8>, SidecarFailure> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| broken(&error))? {
-        if body.len() + chunk.len() > MAX_ANSWER {
-            return Err(SidecarFailure::TooLarge { limit: MAX_ANSWER });
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(body)
 }
 
 fn checked(url: &str) -> Result<Url, SidecarError> {
@@ -175,29 +169,6 @@ fn below(base: &Url, name: &str) -> Result<Url, SidecarError> {
     Ok(url)
 }
 
-fn client(url: &Url) -> Result<Client, SidecarError> {
-    let mut builder = Client::builder()
-        .redirect(redirect::Policy::none())
-        .no_proxy()
-        .referer(false);
-    if url.scheme() == "http" {
-        // Without TLS the host's root certificates are not needed, nor need they exist.
-        builder = builder.tls_certs_only([]);
-    }
-    builder
-        .build()
-        .map_err(|error| SidecarError::Client(root_cause(&error)))
-}
-
 fn broken(error: &reqwest::Error) -> SidecarFailure {
     SidecarFailure::Transport(root_cause(error))
-}
-
-/// The innermost error: reqwest's own message names the URL.
-fn root_cause(error: &dyn std::error::Error) -> String {
-    let mut innermost = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    innermost.to_string()
 }

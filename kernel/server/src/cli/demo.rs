@@ -172,6 +172,7 @@ async fn key(operator: &Target, namespace: &str, actor: &str) -> Result<String> 
         actor: actor.to_owned(),
         role: "member".to_owned(),
         expires_at: None,
+        groups: Vec::new(),
     };
     let reply = operator.command(&create).await?;
     Ok(reply["key"].as_str().unwrap_or_default().to_owned())

@@ -154,6 +154,7 @@ async fn load<'c>(
         actor: "eval".to_owned(),
         role: "agent".to_owned(),
         expires_at: None,
+        groups: Vec::new(),
     };
     let key = target.command(&create).await?["key"]
         .as_str()

@@ -31,6 +31,10 @@ pub(crate) enum Keys {
         /// Stops working after so many days.
         #[arg(long, value_name = "DAYS")]
         expires_in_days: Option<u32>,
+        /// A group that it belongs to, for memories that only some may read. May be given
+        /// several times.
+        #[arg(long = "group", value_name = "GROUP")]
+        groups: Vec<String>,
     },
     /// List keys, without their secrets.
     List {
@@ -60,6 +64,7 @@ impl Keys {
                 actor,
                 role,
                 expires_in_days,
+                groups,
             } => {
                 let expires_at = expires_in_days.map(in_days).transpose()?;
                 let create = Command::KeyCreate {
@@ -67,6 +72,7 @@ impl Keys {
                     actor,
                     role,
                     expires_at,
+                    groups,
                 };
                 let reply = target.command(&create).await?;
                 if settings.json {

@@ -41,6 +41,24 @@ pub(crate) struct Write {
     /// Label it as confidential.
     #[arg(long)]
     sensitive: bool,
+    /// Store the text as it is: no model draws facts from it.
+    #[arg(long)]
+    verbatim: bool,
+    /// Send nothing of it to a model or an embedder outside.
+    #[arg(long)]
+    local_only: bool,
+    /// What it fills: a newer memory of the same slot supersedes the older.
+    #[arg(long, value_name = "NAME", conflicts_with = "supersedes")]
+    slot: Option<String>,
+    /// The memory that it replaces.
+    #[arg(long, value_name = "ID")]
+    supersedes: Option<String>,
+    /// Where it comes from: manual, document, live-fetch, swap-import or conversation.
+    #[arg(long, value_name = "SOURCE")]
+    source: Option<String>,
+    /// Answer with a ticket at once, and store afterwards.
+    #[arg(long = "async")]
+    deferred: bool,
 }
 
 /// Find what is relevant to a question.
@@ -57,8 +75,11 @@ pub(crate) struct Search {
     #[arg(long, value_name = "TOKENS")]
     token_budget: Option<i64>,
     /// Also rank what was superseded.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "as_of")]
     history: bool,
+    /// Rank what held then: RFC 3339 with an offset.
+    #[arg(long, value_name = "TIME")]
+    as_of: Option<String>,
     /// Keep the query out of the audit log.
     #[arg(long)]
     sensitive: bool,
@@ -74,6 +95,9 @@ pub(crate) struct Read {
     caller: Caller,
     /// The memory's id.
     id: String,
+    /// The one of its chain that held then: RFC 3339 with an offset.
+    #[arg(long, value_name = "TIME")]
+    as_of: Option<String>,
 }
 
 /// Count what a key sees.
@@ -94,17 +118,50 @@ impl Write {
             body.insert("metadata".to_owned(), value);
         }
         insert(&mut body, "sensitive", self.sensitive.then_some(true));
+        insert(&mut body, "verbatim", self.verbatim.then_some(true));
+        insert(&mut body, "localOnly", self.local_only.then_some(true));
+        insert(&mut body, "slot", self.slot);
+        insert(&mut body, "supersedes", self.supersedes);
+        insert(&mut body, "async", self.deferred.then_some(true));
+        if let Some(source) = self.source {
+            body.insert("provenance".to_owned(), json!({ "source": source }));
+        }
         let answer = call(settings, &self.caller, "write", body).await?;
         if settings.json {
             output::json(&answer);
         } else {
-            for (outcome, word) in [("stored", "stored"), ("deduplicated", "known already")] {
-                for id in answer[outcome].as_array().into_iter().flatten() {
-                    line(format_args!("{word} {}", id.as_str().unwrap_or_default()));
-                }
-            }
+            print_written(&answer);
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Prints what became of a write for a person.
+fn print_written(answer: &Value) {
+    let outcomes = [
+        ("stored", "stored"),
+        ("deduplicated", "known already"),
+        ("superseded", "closed"),
+        ("disputed", "put aside"),
+    ];
+    for (outcome, word) in outcomes {
+        for id in answer[outcome].as_array().into_iter().flatten() {
+            line(format_args!("{word} {}", id.as_str().unwrap_or_default()));
+        }
+    }
+    for one in answer["rejected"].as_array().into_iter().flatten() {
+        let text = |field: &str| one[field].as_str().unwrap_or_default();
+        line(format_args!(
+            "rejected ({}): {}",
+            text("reason"),
+            text("candidate")
+        ));
+    }
+    if let Some(brownout) = answer["brownout"].as_str() {
+        line(format_args!("stored word for word: {brownout}"));
+    }
+    if let Some(ticket) = answer["ticket"].as_str() {
+        line(format_args!("queued {ticket}"));
     }
 }
 
@@ -126,6 +183,7 @@ impl Search {
         insert(&mut body, "k", self.k);
         insert(&mut body, "tokenBudget", self.token_budget);
         insert(&mut body, "validOnly", self.history.then_some(false));
+        insert(&mut body, "asOf", self.as_of);
         insert(&mut body, "explain", self.explain.then_some(true));
         insert(&mut body, "sensitive", self.sensitive.then_some(true));
         let answer = call(settings, &self.caller, "search", body).await?;
@@ -213,7 +271,8 @@ fn print_explain(explain: &Value) {
 
 impl Read {
     pub(crate) async fn run(self, settings: &Settings) -> Result<ExitCode> {
-        let body = Map::from_iter([("id".to_owned(), json!(self.id))]);
+        let mut body = Map::from_iter([("id".to_owned(), json!(self.id))]);
+        insert(&mut body, "asOf", self.as_of);
         let answer = call(settings, &self.caller, "read", body).await?;
         output::json(&answer);
         Ok(ExitCode::SUCCESS)
@@ -228,13 +287,13 @@ impl Stats {
     }
 }
 
-fn insert(body: &mut Map<String, Value>, name: &str, value: Option<impl Into<Value>>) {
+pub(super) fn insert(body: &mut Map<String, Value>, name: &str, value: Option<impl Into<Value>>) {
     if let Some(value) = value {
         body.insert(name.to_owned(), value.into());
     }
 }
 
-async fn call(
+pub(super) async fn call(
     settings: &Settings,
     caller: &Caller,
     op: &str,

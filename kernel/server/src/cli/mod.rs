@@ -8,6 +8,7 @@ mod demo;
 mod drivers;
 mod eval;
 mod import;
+mod jobs;
 mod keys;
 mod memory;
 mod output;
@@ -17,6 +18,7 @@ mod serve;
 mod settings;
 mod target;
 mod trust;
+mod truth;
 
 use std::process::ExitCode;
 
@@ -68,7 +70,15 @@ enum Command {
     Read(memory::Read),
     /// Count what a key sees.
     Stats(memory::Stats),
-    /// Write a JSON Lines file, one memory a line.
+    /// Show a memory, those that it replaced, and those that replaced it.
+    History(truth::History),
+    /// List memories that contradict each other and wait for somebody to decide.
+    Disputes(truth::Disputes),
+    /// Settle a dispute, or take back what the kernel decided.
+    Resolve(truth::Resolve),
+    /// Erase memories for good, with everything derived from them.
+    Forget(truth::Forget),
+    /// Write a file or a folder: JSON Lines, Markdown, or an export of mem0 or Graphiti.
     Import(import::Import),
     /// Show and set policies: driver, A/B split, budgets, rates, suspension.
     #[command(subcommand)]
@@ -82,6 +92,9 @@ enum Command {
     /// List, add and revoke the keys of vendors whose cartridges may be mounted.
     #[command(subcommand)]
     Trust(trust::Trust),
+    /// List, show, retry and cancel jobs: writes that nobody waits for, checks for conflicts.
+    #[command(subcommand)]
+    Jobs(jobs::Jobs),
     /// Run the search of an audit row again, over the memories as they were then.
     Replay(replay::Replay),
     #[command(name = compile::COMPILE, hide = true)]
@@ -139,11 +152,16 @@ async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Search(search) => search.run(settings).await,
         Command::Read(read) => read.run(settings).await,
         Command::Stats(stats) => stats.run(settings).await,
+        Command::History(history) => history.run(settings).await,
+        Command::Disputes(disputes) => disputes.run(settings).await,
+        Command::Resolve(resolve) => resolve.run(settings).await,
+        Command::Forget(forget) => forget.run(settings).await,
         Command::Import(import) => import.run(settings).await,
         Command::Policy(policy) => policy.run(settings).await,
         Command::Drivers(drivers) => drivers.run(settings).await,
         Command::Cartridge(cartridge) => cartridge.run(settings).await,
         Command::Trust(trust) => trust.run(settings).await,
+        Command::Jobs(jobs) => jobs.run(settings).await,
         Command::Replay(replay) => replay.run(settings).await,
         Command::Compile(compile) => Ok(compile.run()),
         Command::Conformance(conformance) => conformance.run(settings).await,

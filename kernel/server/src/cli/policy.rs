@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
-use halofy_core::{AbTest, DriverRef, Namespace, Policy, RateLimit};
+use halofy_core::{AbTest, ConflictReview, DriverRef, Namespace, Policy, RateLimit};
 use halofy_gate::{PolicySet, PolicyView};
 
 use super::output::{self, line};
@@ -13,7 +13,7 @@ use super::target::Target;
 use crate::http::Command;
 
 /// The flags that set one field each.
-const FIELDS: [&str; 7] = [
+const FIELDS: [&str; 11] = [
     "retriever",
     "ab",
     "shadow",
@@ -21,6 +21,10 @@ const FIELDS: [&str; 7] = [
     "token_budget",
     "rate",
     "suspended",
+    "conflict_review",
+    "verifier",
+    "model_tokens_per_day",
+    "data_region",
 ];
 
 /// Show and set policies.
@@ -32,7 +36,7 @@ pub(crate) enum Policies {
         namespace: Namespace,
     },
     /// Set a namespace's policy. What is not given stays as it is.
-    Set(Set),
+    Set(Box<Set>),
 }
 
 /// Set a namespace's policy. What is not given stays as it is.
@@ -61,6 +65,18 @@ pub(crate) struct Set {
     /// Refuse every call here and below (true), or no longer (false).
     #[arg(long)]
     suspended: Option<bool>,
+    /// What becomes of facts that contradict each other: auto, review or off.
+    #[arg(long, value_name = "HOW", value_parser = conflict_review)]
+    conflict_review: Option<ConflictReview>,
+    /// Whether a model checks what a model drew from a text.
+    #[arg(long)]
+    verifier: Option<bool>,
+    /// Tokens that the namespace may spend on the language model in a day.
+    #[arg(long, value_name = "TOKENS")]
+    model_tokens_per_day: Option<u64>,
+    /// The region that content may be sent to, such as eu.
+    #[arg(long, value_name = "REGION")]
+    data_region: Option<String>,
     /// The whole policy as JSON, instead of the flags above.
     #[arg(long, value_name = "JSON", conflicts_with_all = FIELDS)]
     doc: Option<String>,
@@ -70,6 +86,15 @@ pub(crate) struct Set {
     /// Clear what is not given, in place of keeping it.
     #[arg(long)]
     replace: bool,
+}
+
+fn conflict_review(name: &str) -> Result<ConflictReview, String> {
+    match name {
+        "auto" => Ok(ConflictReview::Auto),
+        "review" => Ok(ConflictReview::Review),
+        "off" => Ok(ConflictReview::Off),
+        _ => Err("must be auto, review or off".to_owned()),
+    }
 }
 
 impl Policies {
@@ -103,6 +128,10 @@ impl Set {
                 token_budget: self.token_budget,
                 rate_limit: self.rate.as_deref().map(rate).transpose()?,
                 suspended: self.suspended,
+                conflict_review: self.conflict_review,
+                verifier: self.verifier,
+                model_tokens_per_day: self.model_tokens_per_day,
+                data_region: self.data_region,
             },
         };
         Ok(Command::PolicySet {
@@ -168,6 +197,16 @@ fn print(view: &PolicyView) -> Result<()> {
         } else {
             ""
         },
+    ));
+    line(format_args!(
+        "writing: conflicts {}, verifier {}, model {}, region {}",
+        effective.conflict_review,
+        if effective.verifier { "on" } else { "off" },
+        match effective.model_tokens_per_day {
+            Some(cap) => format!("{cap} tokens a day"),
+            None => "without a cap".to_owned(),
+        },
+        effective.data_region.as_deref().unwrap_or("any"),
     ));
     for name in &view.unmounted {
         line(format_args!(

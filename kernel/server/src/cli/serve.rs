@@ -46,6 +46,8 @@ impl Serve {
         };
         let listener = Listener::tcp(&listen).await?;
         let address = listener.address()?;
+        // Before anything counts: what is set while booting would be lost.
+        let recorder = recorder()?;
         let gate = boot(&settings.kernel()?).await?;
         gate.warm().await.context(
             "the database gives fewer connections than configured; \
@@ -53,7 +55,7 @@ impl Serve {
         )?;
         let (stop, stopped) = watch::channel(false);
         let control = open_control(settings, &gate, stopped.clone())?;
-        let router = public_router(gate.clone(), Some(recorder()?));
+        let router = public_router(gate.clone(), Some(recorder));
         line(format_args!("listening on http://{address}"));
         tokio::spawn(async move {
             wait_for_signal().await;

@@ -23,7 +23,7 @@ pub struct Settings {
         hide_env_values = true
     )]
     pub database_url: Option<String>,
-    /// Configuration file (TOML): [server], [embedder] and [limits].
+    /// Configuration file (TOML): [server], [embedder], [model] and [limits].
     #[arg(long, global = true, env = "HALOFY_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// What makes vectors: hash, hash:DIMENSION or static:DIR. Fixed at the first start.
@@ -94,6 +94,7 @@ impl Settings {
         Ok(KernelConfig {
             store,
             embedder,
+            model: file.model,
             cartridges,
             limits: file.limits,
             sidecars,

@@ -9,8 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use halofy_cartridge::Overrides;
 use halofy_core::{DriverRef, Namespace, Policy};
 use halofy_gate::{
-    AuditTail, DriverSummary, MissingDriver, MountChange, NewKeyRequest, PolicySet, Push, Refusal,
-    VendorTrust,
+    AuditTail, DriverSummary, JobQuery, MissingDriver, MountChange, NewKeyRequest, PolicySet, Push,
+    Refusal, VendorTrust,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -38,6 +38,9 @@ pub enum Command {
         /// When it stops working, if ever.
         #[serde(with = "time::serde::rfc3339::option", default)]
         expires_at: Option<OffsetDateTime>,
+        /// Groups that it belongs to.
+        #[serde(default)]
+        groups: Vec<String>,
     },
     /// Lists keys.
     KeyList {
@@ -85,6 +88,25 @@ pub enum Command {
         /// Its fingerprint.
         id: String,
     },
+    /// Lists jobs.
+    JobList(JobQuery),
+    /// Shows a job.
+    JobShow {
+        /// Its id.
+        id: String,
+    },
+    /// Brings a dead or cancelled job back.
+    JobRetry {
+        /// Its id.
+        id: String,
+    },
+    /// Brings all dead or cancelled jobs back that pass.
+    JobsRetry(JobQuery),
+    /// Stops a job.
+    JobCancel {
+        /// Its id.
+        id: String,
+    },
     /// Runs the search of an audit row again.
     Replay {
         /// The row.
@@ -118,6 +140,8 @@ impl Command {
             Self::PolicySet { .. } => Some("policy_set"),
             Self::TrustAdd(_) => Some("vendor_key_add"),
             Self::TrustRevoke { .. } => Some("vendor_key_revoke"),
+            Self::JobRetry { .. } | Self::JobsRetry(_) => Some("job_retry"),
+            Self::JobCancel { .. } => Some("job_cancel"),
             Self::Replay { .. } => Some("replay"),
             Self::KeyList { .. }
             | Self::PolicyGet { .. }
@@ -125,6 +149,8 @@ impl Command {
             | Self::CartridgePush(_)
             | Self::MountChange { .. }
             | Self::TrustList
+            | Self::JobList(_)
+            | Self::JobShow { .. }
             | Self::AuditTail(_)
             | Self::AuditVerify => None,
         }
@@ -226,12 +252,14 @@ async fn run(shared: &Shared, command: Command) -> Result<Reply, Refusal> {
             actor,
             role,
             expires_at,
+            groups,
         } => {
             let request = NewKeyRequest {
                 namespace: namespace.parse()?,
                 actor: actor.parse()?,
                 role: role.parse()?,
                 expires_at,
+                groups,
             };
             let (key, summary) = gate.key_create(&request).await?;
             json!({ "key": key.reveal(), "record": summary })
@@ -259,6 +287,11 @@ async fn run(shared: &Shared, command: Command) -> Result<Reply, Refusal> {
         Command::TrustList => json!(gate.vendor_key_list().await?),
         Command::TrustAdd(trust) => json!(gate.vendor_key_add(&trust).await?),
         Command::TrustRevoke { id } => json!(gate.vendor_key_revoke(&id).await?),
+        Command::JobList(query) => json!(gate.job_list(&query).await?),
+        Command::JobShow { id } => json!(gate.job_show(&id).await?),
+        Command::JobRetry { id } => json!(gate.job_retry(&id).await?),
+        Command::JobsRetry(query) => json!(gate.jobs_retry(&query).await?),
+        Command::JobCancel { id } => json!(gate.job_cancel(&id).await?),
         Command::Replay { seq, query } => json!(gate.replay(seq, query.as_deref()).await?),
         Command::AuditTail(tail) => json!(gate.audit_tail(&tail).await?),
         Command::AuditVerify => json!(gate.audit_verify().await?),

@@ -62,7 +62,12 @@ impl From<&Refusal> for Problem {
                 let seconds = rounded_up as u64;
                 problem.retry_after = Some(seconds.max(1));
             }
-            Refusal::Overloaded | Refusal::Unavailable { .. } => problem.retry_after = Some(1),
+            Refusal::Overloaded
+            | Refusal::Unavailable { .. }
+            | Refusal::NoVector { .. }
+            | Refusal::IdempotencyInProgress => {
+                problem.retry_after = Some(1);
+            }
             _ => {}
         }
         problem
@@ -126,6 +131,32 @@ fn words(refusal: &Refusal) -> (StatusCode, &'static str, String) {
             "Not found",
             text("there is nothing with this name that this key may see"),
         ),
+        Refusal::IdempotencyConflict => (
+            StatusCode::CONFLICT,
+            "The idempotency key stands for another call",
+            text("choose a new Idempotency-Key for each new call; this one had another body"),
+        ),
+        Refusal::IdempotencyInProgress => (
+            StatusCode::CONFLICT,
+            "The first call is not finished",
+            text("send the same call with the same Idempotency-Key after Retry-After"),
+        ),
+        Refusal::IdempotencyErased => (
+            StatusCode::GONE,
+            "What was stored is erased",
+            text("the call with this Idempotency-Key was made, and what it stored was erased"),
+        ),
+        Refusal::JobUnfit { state, erased } => (
+            StatusCode::CONFLICT,
+            "The job stands where this does not apply",
+            match erased {
+                true => format!("the job is {state} and what it held is erased"),
+                false => format!(
+                    "the job is {state}; only a dead or cancelled one is retried, and only a \
+                     queued or running one is cancelled"
+                ),
+            },
+        ),
         Refusal::DriverRefused { why, .. } => (
             StatusCode::UNPROCESSABLE_ENTITY,
             "The cartridge is refused",
@@ -140,6 +171,11 @@ fn words(refusal: &Refusal) -> (StatusCode, &'static str, String) {
             StatusCode::SERVICE_UNAVAILABLE,
             "A part of the kernel is not available",
             format!("the {what} does not answer; try again after Retry-After"),
+        ),
+        Refusal::NoVector { why } => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "The embedder gives no vectors of this store",
+            format!("nothing was stored: {why}; an operator has to set the embedder right"),
         ),
         Refusal::Internal { .. } => (
             StatusCode::INTERNAL_SERVER_ERROR,

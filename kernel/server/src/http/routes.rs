@@ -11,8 +11,10 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use halofy_core::{AgentKind, Op};
-use halofy_gate::{Body, Call, CallId, Claim, Gate, MissingDriver, claim_in_header};
+use halofy_core::{AgentKind, Invalid, Op};
+use halofy_gate::{
+    Body, Call, CallId, Claim, Gate, IdempotencyKey, MissingDriver, claim_in_header,
+};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde_json::json;
@@ -105,6 +107,7 @@ async fn syscall(
         op,
         agent: shared.agent,
         key: bearer(&parts.headers),
+        idempotency: idempotency_key(&parts.headers),
         claim: claim_outside_body(&parts.headers, &parts.uri),
         body,
     };
@@ -135,6 +138,19 @@ fn bearer(headers: &HeaderMap) -> Option<String> {
     let (scheme, key) = value.split_once(' ')?;
     let key = key.trim();
     (scheme.eq_ignore_ascii_case("bearer") && !key.is_empty()).then(|| key.to_owned())
+}
+
+/// Two of them are none of the two, and no call that may be made twice either.
+fn idempotency_key(headers: &HeaderMap) -> Option<Result<IdempotencyKey, Invalid>> {
+    let mut values = headers.get_all(IdempotencyKey::HEADER).iter();
+    let first = values.next()?;
+    Some(match values.next() {
+        None => IdempotencyKey::parse(first.as_bytes()),
+        Some(_) => Err(Invalid::new(
+            IdempotencyKey::HEADER,
+            "is given more than once",
+        )),
+    })
 }
 
 fn claim_outside_body(headers: &HeaderMap, uri: &Uri) -> Option<Claim> {
@@ -194,7 +210,10 @@ async fn unknown_route() -> Response {
         StatusCode::NOT_FOUND,
         "unknown_route",
         "There is no such route",
-        "the syscalls are POST /v1/mem/write, search, read and stats",
+        format!(
+            "the syscalls are POST /v1/mem/{{{}}}",
+            Op::ALL.map(Op::as_str).join(", ")
+        ),
     )
     .into_response()
 }

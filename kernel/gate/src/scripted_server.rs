@@ -1,5 +1,5 @@
 //! An HTTP server on the loopback interface that answers from a script and remembers what
-//! it was asked. For the tests of this folder.
+//! it was asked. For the tests of this crate.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,26 +8,32 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 /// What the server does with the next request.
-pub(super) enum Reply {
+#[derive(Debug, Clone)]
+pub(crate) enum Reply {
     Send(&'static str, Vec<(&'static str, String)>, String),
     Hang,
     /// A good status, and then a body without an end.
     Flood,
+    /// Closes the connection.
+    Close,
+    /// A good status and half a body, then the end of the connection.
+    Half,
 }
 
-pub(super) fn reply(status: &'static str, body: impl ToString) -> Reply {
+pub(crate) fn reply(status: &'static str, body: impl ToString) -> Reply {
     Reply::Send(status, vec![], body.to_string())
 }
 
-pub(super) struct Server {
-    pub(super) base_url: String,
+pub(crate) struct Server {
+    pub(crate) base_url: String,
     /// Head and body of each request.
     seen: Arc<Mutex<Vec<(String, Value)>>>,
 }
 
 impl Server {
-    /// Serves one request a connection, as scripted, on a free port.
-    pub(super) async fn start(script: Vec<Reply>) -> Self {
+    /// Serves one request a connection, as scripted in the order of the connections, on a
+    /// free port.
+    pub(crate) async fn start(script: Vec<Reply>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("binds");
         let address = listener.local_addr().expect("bound");
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -35,7 +41,8 @@ impl Server {
         tokio::spawn(async move {
             for reply in script {
                 let (stream, _) = listener.accept().await.expect("accepts");
-                serve(stream, reply, &log).await;
+                // One that hangs must not keep the next request waiting.
+                tokio::spawn(serve(stream, reply, Arc::clone(&log)));
             }
         });
         Self {
@@ -45,12 +52,12 @@ impl Server {
     }
 
     /// Head and body of each request so far.
-    pub(super) fn requests(&self) -> Vec<(String, Value)> {
+    pub(crate) fn requests(&self) -> Vec<(String, Value)> {
         self.seen.lock().expect("not poisoned").clone()
     }
 }
 
-async fn serve(mut stream: TcpStream, reply: Reply, log: &Mutex<Vec<(String, Value)>>) {
+async fn serve(mut stream: TcpStream, reply: Reply, log: Arc<Mutex<Vec<(String, Value)>>>) {
     let request = read_request(&mut stream).await;
     log.lock().expect("not poisoned").push(request);
     match reply {
@@ -74,6 +81,11 @@ async fn serve(mut stream: TcpStream, reply: Reply, log: &Mutex<Vec<(String, Val
             let head = b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n";
             stream.write_all(head).await.expect("writes");
             while stream.write_all(&[b' '; 8192]).await.is_ok() {}
+        }
+        Reply::Close => {}
+        Reply::Half => {
+            let part = b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{\"choices\":[";
+            stream.write_all(part).await.expect("writes");
         }
     }
 }
