@@ -135,3 +135,15 @@ create table tombstones (
 );
 create trigger tombstones_append_only before update or delete or truncate on tombstones
     for each statement execute function audit_append_only();
+
+-- Erasures of sources and namespaces, in the order in which a tenant made them, for calls that
+-- were under way: of a source there is its SHA-256 and no name.
+create table erasures (
+    id bigint generated always as identity primary key,
+    tenant text not null,
+    namespace text not null,
+    source_key bytea
+);
+create index erasures_tenant_idx on erasures (tenant, id);
+create trigger erasures_append_only before update or delete or truncate on erasures
+    for each statement execute function audit_append_only();

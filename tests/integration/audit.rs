@@ -111,6 +111,16 @@ async fn the_hashed_bytes_are_those_that_another_language_makes() {
 }
 
 #[tokio::test]
+async fn a_query_with_a_secret_is_not_kept() {
+    let kernel = Kernel::start().await;
+    let dana = kernel.key("acme", "user:dana", Role::Agent).await;
+    let query = format!("what is hm_{} for", "0123456789abcdef".repeat(4));
+    dana.search(&query).await.expect_status(200);
+    let row = kernel.last_audit().await.columns;
+    assert_eq!((row.op.as_str(), row.purpose), ("search", None));
+}
+
+#[tokio::test]
 async fn a_query_in_any_script_verifies_after_the_round_trip() {
     let kernel = Kernel::start().await;
     let dana = kernel.key("acme", "user:dana", Role::Agent).await;

@@ -150,7 +150,11 @@ async fn an_export_of_mem0_is_imported_and_its_users_stay_metadata() {
          "categories": ["home"], "structured_attributes": {"day": 21}},
     ]});
     let file = place.file("export.json", export.to_string());
-    let summary = place.import(&file, &[]).await.expect_code(0).json();
+    let summary = place
+        .import(&file, &["--parallel", "1"])
+        .await
+        .expect_code(0)
+        .json();
     assert_eq!(summary["format"], "mem0");
     assert_eq!(summary["stored"], 2);
     assert_eq!(summary["assumedUtc"], 1);

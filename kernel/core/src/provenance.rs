@@ -1,6 +1,7 @@
 //! Where a memory comes from, how far that is trusted, and who may read it.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{Invalid, Role};
 
@@ -126,6 +127,16 @@ impl SourceAccess {
     }
 }
 
+/// A list that is there and names nobody was meant to close, and would open.
+fn somebody<'de, D: Deserializer<'de>>(from: D) -> Result<SourceAccess, D::Error> {
+    let access = SourceAccess::deserialize(from)?;
+    if access.is_open() {
+        let problem = "names nobody; leave it out for everybody in scope";
+        return Err(D::Error::custom(problem));
+    }
+    Ok(access)
+}
+
 // No namespace begins with a slash, so neither can be taken for one.
 const PRINCIPAL: &str = "/principal/";
 const GROUP: &str = "/group/";
@@ -153,8 +164,12 @@ pub struct Provenance {
     /// What brought it, such as `markdown/1`: at most 64 bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub importer: Option<String>,
-    /// Who may read it.
-    #[serde(default, skip_serializing_if = "SourceAccess::is_open")]
+    /// Who may read it; everybody in scope if absent.
+    #[serde(
+        default,
+        deserialize_with = "somebody",
+        skip_serializing_if = "SourceAccess::is_open"
+    )]
     pub source_access: SourceAccess,
 }
 

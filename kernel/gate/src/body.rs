@@ -109,6 +109,11 @@ pub struct DisputesRequest {
     /// Also what is settled.
     #[serde(default)]
     pub all: bool,
+    /// Only those about this memory.
+    pub memory: Option<String>,
+    /// Only those behind this one: the last that an earlier answer has, where that says
+    /// `truncated`.
+    pub after: Option<String>,
     /// At most so many, newest first: 1 to 1,000, 100 if absent.
     pub limit: Option<u32>,
 }
@@ -313,17 +318,32 @@ impl DisputesRequest {
     }
 }
 
+impl DisputesRequest {
+    pub(crate) fn memory(&self) -> Result<Option<MemoryId>, Invalid> {
+        let memory = self.memory.as_deref().map(MemoryId::parse).transpose();
+        memory.map_err(|invalid| Invalid::new("memory", invalid.problem))
+    }
+
+    pub(crate) fn after(&self) -> Result<Option<&str>, Invalid> {
+        let after = self.after.as_deref().map(dispute_id).transpose();
+        after.map_err(|invalid| Invalid::new("after", invalid.problem))
+    }
+}
+
 impl ResolveRequest {
     /// The name of a dispute.
     pub(crate) fn id(&self) -> Result<&str, Invalid> {
-        let ulid = self.id.strip_prefix("cfl_").unwrap_or_default();
-        match MemoryId::parse(ulid) {
-            Ok(_) => Ok(&self.id),
-            Err(_) => Err(Invalid::new(
-                "id",
-                "must be a dispute's id, such as cfl_01J…",
-            )),
-        }
+        dispute_id(&self.id)
+    }
+}
+
+fn dispute_id(id: &str) -> Result<&str, Invalid> {
+    match MemoryId::parse(id.strip_prefix("cfl_").unwrap_or_default()) {
+        Ok(_) => Ok(id),
+        Err(_) => Err(Invalid::new(
+            "id",
+            "must be a dispute's id, such as cfl_01J…",
+        )),
     }
 }
 

@@ -51,5 +51,10 @@ pub(crate) fn classify(content: &str, asked: Asked, rules: PolicyRules<'_>) -> C
     }
 }
 
+/// Whether a secret is in the text.
+pub(crate) fn holds_secret(text: &str) -> bool {
+    !secrets::find(text).is_empty()
+}
+
 #[cfg(test)]
 mod tests;

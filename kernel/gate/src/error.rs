@@ -74,6 +74,9 @@ pub enum Refusal {
     /// What the call under this key answered was erased.
     #[error("what the call with this idempotency key stored was erased")]
     IdempotencyErased,
+    /// What a call tells of was erased while it was under way.
+    #[error("what it tells of was erased while it was written; nothing was stored")]
+    Erased,
     /// A job stands where the change does not apply.
     #[error("the job is {state}{}", if *.erased { " and erased" } else { "" })]
     JobUnfit {
@@ -132,6 +135,7 @@ impl Refusal {
             Self::IdempotencyConflict => "idempotency_conflict",
             Self::IdempotencyInProgress => "idempotency_in_progress",
             Self::IdempotencyErased => "idempotency_erased",
+            Self::Erased => "erased",
             Self::JobUnfit { .. } => "job_unfit",
             Self::DriverRefused { .. } => "driver_refused",
             Self::Overloaded => "overloaded",
@@ -158,6 +162,7 @@ impl Refusal {
             | Self::IdempotencyConflict
             | Self::IdempotencyInProgress
             | Self::IdempotencyErased
+            | Self::Erased
             | Self::JobUnfit { .. }
             | Self::Overloaded
             | Self::Unavailable { .. }

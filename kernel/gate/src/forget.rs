@@ -32,6 +32,7 @@ impl Gate {
         }
         let mut tx = self.store.begin().await?;
         caller.claim(&mut tx, None).await?;
+        tx.erasure_note(own, &target).await?;
         // First, so that what a job commits meanwhile is seen below, and nothing later.
         let mut stopped = stop_writes(&mut tx, own, &target).await?;
         let doomed = tx.memory_doomed(own, &target).await?;

@@ -40,6 +40,7 @@ mod sequencer;
 mod shadow;
 mod sidecar;
 mod stats;
+mod unseen;
 mod view;
 mod write;
 

@@ -15,7 +15,7 @@ use crate::answer::{
 };
 use crate::audit::{Ending, Trail};
 use crate::body::SearchRequest;
-use crate::classify::{Asked, PolicyRules, classify};
+use crate::classify::{Asked, PolicyRules, classify, holds_secret};
 use crate::driven::Failed;
 use crate::gate::{Done, Gate, Recorded};
 use crate::prologue::Authorized;
@@ -33,7 +33,9 @@ impl Gate {
         trail: &mut Trail,
     ) -> Result<Done, Refusal> {
         let query = request.query()?;
-        trail.purpose(query.as_str(), request.sensitive);
+        // The log keeps what it has for ever.
+        let unsaid = request.sensitive || holds_secret(query.as_str());
+        trail.purpose(query.as_str(), unsaid);
         let plan = PlanQuery {
             text: query.as_str().into(),
             token_budget: request.token_budget(caller.policy().token_budget)?,

@@ -184,7 +184,8 @@ impl Store {
     }
 
     /// Decisions about memories of the caller's own namespace, newest first: those that can
-    /// still be resolved, or all. Only where the caller may read both.
+    /// still be resolved, or all; behind `after`, and about `memory`, if they are given. Only
+    /// where the caller may read both.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -192,6 +193,8 @@ impl Store {
         &self,
         scope: &Scope,
         only_open: bool,
+        memory: Option<&MemoryId>,
+        after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<Conflict>, StoreError> {
         let rows = sqlx::query(concat!(
@@ -204,12 +207,16 @@ impl Store {
             readable!(),
             " and (was.readers is null or was.readers && $1)
               and (not $3 or (c.resolution is null and c.decision in ('disputed', 'review')))
+              and ($5::text is null or c.id < $5)
+              and ($6::text is null or $6 in (c.incoming, c.incumbent))
               order by c.id desc limit $4"
         ))
         .bind(scope.bound())
         .bind(scope.own().as_str())
         .bind(only_open)
         .bind(as_limit(limit))
+        .bind(after)
+        .bind(memory.map(ToString::to_string))
         .fetch_all(self.pool())
         .await?;
         rows.iter().map(read_conflict).collect()
@@ -266,6 +273,27 @@ impl Transaction<'_> {
         .fetch_optional(self.connection())
         .await?;
         row.as_ref().map(read_conflict).transpose()
+    }
+
+    /// The open disputes of a memory that was put aside, oldest first, whoever may see them.
+    /// Locked until the end of the transaction.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn conflicts_of(&mut self, aside: &MemoryId) -> Result<Vec<Conflict>, StoreError> {
+        let rows = sqlx::query(concat!(
+            "select ",
+            conflict_columns!(),
+            " from conflicts c
+               join memory_objects m on m.id = c.incoming
+               join memory_objects was on was.id = c.incumbent
+              where c.incoming = $1 and c.decision = 'disputed' and c.resolution is null
+              order by c.id for update of c"
+        ))
+        .bind(aside.to_string())
+        .fetch_all(self.connection())
+        .await?;
+        rows.iter().map(read_conflict).collect()
     }
 
     /// Whether there is such a decision, whoever may see it: for the audit log, never for a

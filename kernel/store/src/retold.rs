@@ -162,16 +162,15 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Ends what says the same and was put aside, if `new` ranks higher: its dispute was about
-    /// a source that counted for less, and is resolved by `by`. Its label holds for the text.
+    /// What says the same and was put aside, if `new` ranks higher, and its label, which holds
+    /// for the text.
     ///
     /// # Errors
-    /// [`StoreError::Raced`] when somebody settled it meanwhile.
-    pub async fn memory_outrank(
+    /// See [`StoreError`].
+    pub async fn memory_outranked(
         &mut self,
         new: &NewMemory<'_>,
-        by: &str,
-    ) -> Result<Option<Classification>, StoreError> {
+    ) -> Result<Option<(MemoryId, Classification)>, StoreError> {
         let aside = sqlx::query(concat!(
             "select m.id, m.classification from memory_objects m
               where m.namespace = $1 and m.content_key = $2 and m.t_valid_to is null and not ",
@@ -182,20 +181,32 @@ impl Transaction<'_> {
         .bind(new.provenance.source.trust())
         .fetch_optional(self.connection())
         .await?;
-        let Some(row) = aside else { return Ok(None) };
-        let aside = Met::read(&row)?;
+        let aside = aside.as_ref().map(Met::read).transpose()?;
+        Ok(aside.map(|aside| (aside.id, aside.label)))
+    }
+
+    /// Ends what was put aside and is said again in `new`, which ranks higher: its disputes
+    /// were about a source that counted for less, and are resolved by `new`'s actor. Whoever
+    /// asks has weighed `new` against their incumbents.
+    ///
+    /// # Errors
+    /// [`StoreError::Raced`] when somebody settled it meanwhile.
+    pub async fn memory_outrank(
+        &mut self,
+        new: &NewMemory<'_>,
+        aside: &MemoryId,
+    ) -> Result<(), StoreError> {
         // The decision before the memory, as whoever resolves it locks them.
         sqlx::query(
             "update conflicts set resolution = 'retold', resolved_by = $2, resolved_at = $3
               where incoming = $1 and decision = 'disputed' and resolution is null",
         )
-        .bind(aside.id.to_string())
-        .bind(by)
+        .bind(aside.to_string())
+        .bind(new.actor)
         .bind(new.asserted_at)
         .execute(self.connection())
         .await?;
-        self.memory_drop_disputed(new.namespace, &aside.id, new.asserted_at)
-            .await?;
-        Ok(Some(aside.label))
+        self.memory_drop_disputed(new.namespace, aside, new.asserted_at)
+            .await
     }
 }

@@ -117,7 +117,8 @@ fn each_ascii_word(text: &str, keep: &mut impl FnMut(&str, bool)) {
             let negated = apostrophe && followed_by_t(&text[at..]);
             if made_of & CAPITAL != 0 {
                 lower.clear();
-                lower.extend(word.chars().map(|c| c.to_ascii_lowercase()));
+                lower.push_str(word);
+                lower.make_ascii_lowercase();
                 keep(&lower, negated);
             } else {
                 keep(word, negated);

@@ -24,10 +24,15 @@ struct Fixed {
 }
 
 impl Fixed {
-    fn new(texts: &[String]) -> Self {
-        let texts = texts.iter().take(CANDIDATES);
+    fn new(corpus: &Corpus) -> Self {
+        let all = corpus.conversations.iter().flat_map(|(_, texts, _)| texts);
+        let texts: Vec<Arc<str>> = all
+            .take(CANDIDATES)
+            .map(|text| text.as_str().into())
+            .collect();
+        assert_eq!(texts.len(), CANDIDATES, "the corpus is too small");
         Self {
-            texts: texts.map(|text| text.as_str().into()).collect(),
+            texts,
             namespace: "bench".into(),
         }
     }
@@ -127,12 +132,12 @@ impl ScopedView for Fixed {
 }
 
 pub(crate) async fn run(corpus: &Corpus) {
-    let (_, texts, questions) = &corpus.conversations[0];
+    let (_, _, questions) = &corpus.conversations[0];
     let question = questions[0].as_str();
     let mounted = mount(&[] as &[&str], &Overrides::default(), compiler()).await;
     let mounted = mounted.expect("the baseline mounts");
     let Mounted { host, baseline, .. } = mounted;
-    let view = Arc::new(Fixed::new(texts));
+    let view = Arc::new(Fixed::new(corpus));
     let plan = PlanQuery {
         text: question.into(),
         token_budget: 3_000,

@@ -15,6 +15,16 @@ const TEXT: &str = "Dana Reyes moved to Lisbon. Write to dana@example.org from n
 
 /// Writes a text, and asserts that it is kept whole for this reason.
 async fn expect_brownout(config: &ModelConfig, policy: serde_json::Value, reason: &str) {
+    expect_unverified(config, policy, reason, 0).await;
+}
+
+/// The same, where so many facts were drawn and none was checked.
+async fn expect_unverified(
+    config: &ModelConfig,
+    policy: serde_json::Value,
+    reason: &str,
+    drawn: usize,
+) {
     let model = Model::new(config, None).expect("a model");
     let kernel = Kernel::with().model(model).start().await;
     kernel.policy("acme", policy).await;
@@ -22,7 +32,14 @@ async fn expect_brownout(config: &ModelConfig, policy: serde_json::Value, reason
     let write = json!({ "content": TEXT, "kind": "episode", "eventTime": "2026-03-01T12:00:00Z" });
     let answer = dana.call("write", write).await.expect_status(200);
     assert_eq!(answer.body["brownout"], reason, "{}", answer.text);
-    assert_eq!((len(&answer, "stored"), len(&answer, "rejected")), (1, 0));
+    assert_eq!(len(&answer, "stored"), 1);
+    let rejected = answer.body["rejected"].as_array().expect("a list");
+    assert_eq!(rejected.len(), drawn, "{}", answer.text);
+    for one in rejected {
+        assert_eq!(one["reason"], "llm-unavailable");
+        let candidate = one["candidate"].as_str().expect("a text");
+        assert!(TEXT.contains(candidate), "{candidate}");
+    }
     let memory = dana.read(answer.id()).await.expect_status(200).body;
     assert_eq!(memory["content"], TEXT, "every letter of it");
     assert_eq!(
@@ -37,9 +54,13 @@ async fn expect_brownout(config: &ModelConfig, policy: serde_json::Value, reason
     );
     assert_eq!(memory["classification"]["sensitivity"], "confidential");
     assert_eq!(dana.search("Lisbon").await.ids(), [answer.id()]);
+    let unverified = match drawn {
+        0 => String::new(),
+        drawn => format!(" rejected={drawn} reasons=llm-unavailable"),
+    };
     assert_eq!(
         details(&kernel).await,
-        [format!("stored=1 brownout={reason}")]
+        [format!("stored=1{unverified} brownout={reason}")]
     );
     let again = dana.write(TEXT).await.expect_status(200);
     assert_eq!(
@@ -85,7 +106,7 @@ async fn a_model_that_answers_500_is_no_help() {
 async fn a_model_that_dies_between_the_facts_and_their_verdicts_leaves_nothing_half_done() {
     // Its one answer is the extraction; the verdicts are asked for twice.
     let model = ScriptedModel::dies_after(1);
-    expect_brownout(&model.config(), json!({}), "llm_unavailable").await;
+    expect_unverified(&model.config(), json!({}), "llm_unavailable", 2).await;
     assert_eq!(model.asked()[0].call, ModelCall::Extract);
     assert_eq!(count(&model, ModelCall::Verify), 2);
 }
@@ -98,7 +119,7 @@ async fn verdicts_that_leave_a_fact_out_are_no_verdicts() {
         }
         _ => by_sentences(request, &|_, _| false),
     });
-    expect_brownout(&model.config(), json!({}), "llm_garbage").await;
+    expect_unverified(&model.config(), json!({}), "llm_garbage", 2).await;
 }
 
 #[tokio::test]
@@ -146,7 +167,7 @@ async fn a_budget_that_is_spent_by_the_extraction_stores_the_text_whole() {
     let model = ScriptedModel::by_sentences();
     model.costs(5_000);
     let budget = json!({ "modelTokensPerDay": 1_000 });
-    expect_brownout(&model.config(), budget, "llm_budget").await;
+    expect_unverified(&model.config(), budget, "llm_budget", 2).await;
     assert_eq!(count(&model, ModelCall::Verify), 0);
 }
 

@@ -204,11 +204,13 @@ async fn a_text_of_which_nothing_holds_is_answered_truthfully() {
         ["rejected=2 reasons=failed-verification"]
     );
     model.becomes(|_| ModelResponse::facts(&[""; 0]));
-    let answer = dana
-        .write("Good morning to you all.")
-        .await
-        .expect_status(200);
-    assert_eq!((len(&answer, "stored"), len(&answer, "rejected")), (0, 0));
+    let greeting = "Good morning to you all.";
+    let answer = dana.write(greeting).await.expect_status(200);
+    let whole = json!([{ "candidate": greeting, "reason": "low-information-fact" }]);
+    assert_eq!(
+        (len(&answer, "stored"), &answer.body["rejected"]),
+        (0, &whole)
+    );
     assert!(contents(&kernel).await.is_empty());
 }
 

@@ -226,3 +226,48 @@ async fn w9_what_was_rejected_goes_with_its_source_too() {
         expect_no_canary(&kernel).await;
     }
 }
+
+#[tokio::test]
+async fn w9_a_call_under_way_when_its_source_or_everything_is_erased_stores_nothing() {
+    for target in [
+        json!({ "sourceRef": SOURCE }),
+        json!({ "everything": true }),
+    ] {
+        let model = thinking();
+        let kernel = asking(&model).await;
+        let dana = kernel.key("acme/eng", "user:dana", Role::Member).await;
+        let owner = kernel.key("acme", "user:owner", Role::Owner).await;
+        let mut doomed = body(
+            "The canary moved to Lisbon. The canary likes trams.",
+            SOURCE,
+        );
+        doomed["async"] = json!(false);
+        let elsewhere = json!({ "sourceRef": "notes/other.md" });
+        let (gone, erased) = tokio::join!(write(&dana, "letter-1", &doomed), async {
+            until("the model thinks about it", async || {
+                model.requests().len() == 1
+            })
+            .await;
+            owner.call("forget", target.clone()).await
+        });
+        assert_eq!(erased.expect_status(200).body["erased"], json!([]));
+        gone.expect_problem(410, "erased");
+        expect_no_canary(&kernel).await;
+        assert!(kernel.verify().await.ok);
+        // Another source's erasure is no matter, and what is told later is told anew.
+        let (told, erased) = tokio::join!(write(&dana, "letter-2", &doomed), async {
+            until("the model thinks again", async || {
+                model.requests().len() == 2
+            })
+            .await;
+            owner.call("forget", elsewhere).await
+        });
+        erased.expect_status(200);
+        assert_eq!(
+            told.expect_status(200).body["stored"]
+                .as_array()
+                .map(Vec::len),
+            Some(2)
+        );
+    }
+}

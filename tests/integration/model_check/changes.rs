@@ -25,6 +25,14 @@ pub(super) struct Between {
     pub(super) until: Moment,
 }
 
+/// What a row is weighed against.
+struct Rival {
+    id: String,
+    /// Somebody named it as the one that is wrong, and means it, whenever the right one
+    /// happened.
+    meant: bool,
+}
+
 impl Reference {
     /// A write that names `target` as its predecessor. `id` is the row's, if there will be one.
     pub(super) fn write(
@@ -68,24 +76,44 @@ impl Reference {
             restores: None,
             bumps: 0,
         };
+        let mut others = Vec::new();
         let same = |one: &Row| one.is_open() && one.is_the_fact_of(&row);
         if let Some(known) = self.rows.iter().find(|one| same(one)).cloned() {
             if known.is_current() || known.weight() >= row.rank {
                 self.change(&known.id, |known| known.bump(write.source.rank()));
                 return self.told_again(&known, write, incumbent, event, chosen);
             }
+            others = self.put_aside_for(&known.id);
             self.outrank(&known.id, told_at);
         }
-        match incumbent {
-            Some(incumbent) => self.place(row, &incumbent, target.is_some(), chosen),
-            None => {
-                self.insert(row);
-                Outcome::Stored {
-                    id: id.to_owned(),
-                    superseded: None,
-                }
+        let meant = target.is_some();
+        let named = incumbent.map(|id| Rival { id, meant });
+        let mut rivals: Vec<Rival> = Vec::new();
+        for mut rival in named.into_iter().chain(others) {
+            rival.meant |= meant;
+            if rivals.iter().all(|one| one.id != rival.id) {
+                rivals.push(rival);
             }
         }
+        self.place(row, &rivals, chosen)
+    }
+
+    /// What holds now for those that a row was put aside for.
+    fn put_aside_for(&self, aside: &str) -> Vec<Rival> {
+        let open = |one: &&Decision| {
+            one.incoming == aside && one.decided == Decided::Disputed && one.is_open()
+        };
+        let holder = |one: &Decision| {
+            let follows = || self.successor(one.place, &one.incumbent).ok();
+            let id = self.incarnation(&one.incumbent).or_else(follows)?;
+            let meant = one.by_caller && !self.is_of_one_slot(one);
+            Some(Rival { id, meant })
+        };
+        self.decisions
+            .iter()
+            .filter(open)
+            .filter_map(holder)
+            .collect()
     }
 
     /// What was put aside ends where a higher rank says the same, and so does its dispute.
@@ -130,35 +158,40 @@ impl Reference {
                 );
             }
         }
+        let superseded = superseded.into_iter().collect();
         Outcome::Deduplicated { id, superseded }
     }
 
-    /// Gives a new row its place against the one whose place it takes.
-    fn place(
-        &mut self,
-        mut row: Row,
-        incumbent: &str,
-        named: bool,
-        chosen: &dyn Chosen,
-    ) -> Outcome {
-        let decided = match self.weigh(&row, incumbent) {
-            // Whoever names the one that is wrong means it, whenever the right one happened.
-            Decided::Historical if named => Decided::Superseded,
+    /// Gives a new row its place: beside nobody, or against those whose place it takes.
+    fn place(&mut self, mut row: Row, rivals: &[Rival], chosen: &dyn Chosen) -> Outcome {
+        let verdict = |rival: &&Rival| match self.weigh(&row, &rival.id) {
+            Decided::Historical if rival.meant => Decided::Superseded,
             decided => decided,
         };
+        let first = |decided| rivals.iter().find(|one| verdict(one) == decided);
+        let against = |decided| first(decided).map(|rival| (decided, vec![rival.id.clone()]));
+        let (decided, pairs) = against(Decided::Disputed)
+            .or_else(|| against(Decided::Historical))
+            .unwrap_or_else(|| {
+                let all = rivals.iter().map(|rival| rival.id.clone());
+                (Decided::Superseded, all.collect())
+            });
         let (id, place, at) = (row.id.clone(), row.place, row.told_at);
         match decided {
             Decided::Superseded => {
-                self.close(incumbent, row.from, at);
-                row.supersedes = Some(incumbent.to_owned());
+                for incumbent in &pairs {
+                    self.close(incumbent, row.from, at);
+                }
+                row.supersedes = pairs.first().cloned();
                 // It must not reach into the interval of the one before.
-                let was = self.row(incumbent).filter(|was| was.supersedes.is_some());
-                let ended = was.and_then(|was| was.to);
+                let was = pairs.first().and_then(|first| self.row(first));
+                let ended = was.filter(|was| was.supersedes.is_some());
+                let ended = ended.and_then(|was| was.to);
                 row.from = ended.map_or(row.from, |ended| ended.max(row.from));
                 self.insert(row);
             }
             Decided::Historical => {
-                let between = self.between(incumbent, row.from);
+                let between = self.between(&pairs[0], row.from);
                 let told = |one: &&Row| {
                     let of_then = one.from == row.from && one.to >= Some(between.until);
                     of_then && one.put_aside_at.is_none() && one.is_the_fact_of(&row)
@@ -167,7 +200,7 @@ impl Reference {
                     self.change(&told, |told| told.bump(row.rank));
                     return Outcome::Deduplicated {
                         id: told,
-                        superseded: None,
+                        superseded: Vec::new(),
                     };
                 }
                 (row.to, row.closed_at) = (Some(between.until), Some(at));
@@ -179,12 +212,21 @@ impl Reference {
                 self.insert(row);
             }
         }
-        let (name, _) = chosen.decision(&id, incumbent);
-        self.note(name, place, (&id, incumbent), decided, (true, at));
-        let superseded = (decided == Decided::Superseded).then(|| incumbent.to_owned());
+        for incumbent in &pairs {
+            let (name, _) = chosen.decision(&id, incumbent);
+            self.note(name, place, (&id, incumbent), decided, (true, at));
+        }
         match decided {
             Decided::Disputed => Outcome::Disputed(id),
-            _ => Outcome::Stored { id, superseded },
+            Decided::Superseded => {
+                let mut superseded = pairs;
+                superseded.sort_unstable();
+                Outcome::Stored { id, superseded }
+            }
+            _ => Outcome::Stored {
+                id,
+                superseded: Vec::new(),
+            },
         }
     }
 

@@ -221,16 +221,16 @@ fn written(body: &Value) -> Result<Outcome, String> {
         .is_none_or(|rejected| !rejected.is_empty());
     match (&*lists.0, &*lists.1, &*lists.2, &*lists.3) {
         _ if rejected || body.get("brownout").is_some() || body.get("withheld").is_some() => {}
-        ([id], [], [], superseded @ ([] | [_])) => {
+        ([id], [], [], superseded) => {
             return Ok(Outcome::Stored {
                 id: id.clone(),
-                superseded: superseded.first().cloned(),
+                superseded: superseded.to_vec(),
             });
         }
-        ([], [id], [], superseded @ ([] | [_])) => {
+        ([], [id], [], superseded) => {
             return Ok(Outcome::Deduplicated {
                 id: id.clone(),
-                superseded: superseded.first().cloned(),
+                superseded: superseded.to_vec(),
             });
         }
         ([], [], [id], []) => return Ok(Outcome::Disputed(id.clone())),

@@ -133,11 +133,13 @@ impl Decision {
 pub(super) enum Outcome {
     Stored {
         id: String,
-        superseded: Option<String>,
+        /// By id.
+        superseded: Vec<String>,
     },
     Deduplicated {
         id: String,
-        superseded: Option<String>,
+        /// By id.
+        superseded: Vec<String>,
     },
     Disputed(String),
     Resolved {

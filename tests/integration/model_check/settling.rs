@@ -128,7 +128,7 @@ impl Reference {
         }
     }
 
-    fn is_of_one_slot(&self, decision: &Decision) -> bool {
+    pub(super) fn is_of_one_slot(&self, decision: &Decision) -> bool {
         let slot = |id| self.row(id).and_then(|row| row.slot);
         let slot_of = slot(&decision.incoming);
         slot_of.is_some() && slot_of == slot(&decision.incumbent)

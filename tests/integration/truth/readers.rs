@@ -296,3 +296,17 @@ async fn the_chain_of_a_fact_shows_each_only_its_own_links() {
     assert_eq!(ever, ["Zebra is part of Acme."]);
     assert_eq!(disputes(other, json!({ "all": true })).await.len(), 0);
 }
+
+#[tokio::test]
+async fn a_list_of_readers_that_names_nobody_is_refused() {
+    let kernel = Kernel::start().await;
+    let lee = kernel.key("acme", "user:lee", Role::Member).await;
+    for access in [json!({}), json!({ "principals": [], "groups": [] })] {
+        let provenance = json!({ "sourceAccess": access });
+        let body = json!({ "content": SECRET, "provenance": provenance });
+        let refused = lee.call("write", body).await;
+        refused.expect_invalid("provenance.sourceAccess");
+    }
+    let rows = "select count(*) from memory_objects";
+    assert_eq!(kernel.sql_value(rows).await, "0");
+}

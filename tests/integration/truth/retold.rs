@@ -1,10 +1,10 @@
 //! What is said again: by a source that ranks higher, about what was put aside, about what is
 //! believed, and about an earlier time.
 
-use halofy_tests::{Caller, Kernel, ScriptedModel};
+use halofy_tests::{Caller, Kernel, Role, ScriptedModel};
 use serde_json::{Value, json};
 
-use super::{by_subject, disputes, each, found_now, history, ids_in, kernel_with};
+use super::{by_subject, disputes, each, found_now, from_source, history, ids_in, kernel_with};
 use super::{member, resolve, settled, tell, told};
 
 const BAA2: &str = "Acme is rated Baa2.";
@@ -195,4 +195,188 @@ async fn an_older_value_that_is_told_again_and_again_is_one_memory() {
             .await,
         "4"
     );
+}
+
+const BROWN: &str = "Kite is brown.";
+const BLUE: &str = "Kite is blue.";
+const GREEN: &str = "Kite is green.";
+
+/// Brown of `source`, and blue, which an agent names as its successor and is put aside.
+struct Kite {
+    kernel: Kernel,
+    caller: Caller,
+    brown: String,
+    blue: String,
+}
+
+impl Kite {
+    async fn of(source: &str) -> Self {
+        let kernel = Kernel::start().await;
+        let caller = member(&kernel, "acme").await;
+        let brown = told(&caller, BROWN, from_source(source)).await;
+        let agent = kernel.key("acme", "agent:kite", Role::Agent).await;
+        let aside = tell(&agent, BLUE, json!({ "supersedes": brown }))
+            .await
+            .body;
+        let blue = ids_in(&aside["disputed"]).pop().expect("put aside");
+        Self {
+            kernel,
+            caller,
+            brown,
+            blue,
+        }
+    }
+
+    async fn says(&self, content: &str, source: &str) -> Value {
+        tell(&self.caller, content, from_source(source)).await.body
+    }
+
+    async fn found(&self) -> Vec<String> {
+        found_now(&self.caller, "Kite").await
+    }
+
+    /// The pairs that wait for somebody.
+    async fn waiting(&self) -> Vec<[String; 2]> {
+        let waiting = disputes(&self.caller, json!({})).await;
+        let id = |one: &Value, side: &str| one[side]["id"].as_str().expect("an id").to_owned();
+        let pair = |one| [id(one, "incoming"), id(one, "incumbent")];
+        waiting.iter().map(pair).collect()
+    }
+}
+
+#[tokio::test]
+async fn a_retelling_that_ranks_below_the_incumbent_is_put_aside_against_it() {
+    let kite = Kite::of("manual").await;
+    let again = kite.says(BLUE, "swap-import").await;
+    let [id] = &ids_in(&again["disputed"])[..] else {
+        panic!("it is put aside: {again}");
+    };
+    assert_ne!(*id, kite.blue);
+    assert_eq!(again["stored"], json!([]));
+    assert_eq!(kite.found().await, [BROWN]);
+    assert_eq!(kite.waiting().await, [[id.clone(), kite.brown.clone()]]);
+    // Higher still, and as high as the incumbent.
+    let last = kite.says(BLUE, "document").await;
+    let last = ids_in(&last["disputed"]).pop().expect("put aside");
+    assert_eq!(kite.waiting().await, [[last, kite.brown.clone()]]);
+    let won = kite.says(BLUE, "manual").await;
+    assert_eq!(won["superseded"], json!([kite.brown]), "{won}");
+    assert_eq!(kite.found().await, [BLUE]);
+    assert_eq!(kite.waiting().await, [[""; 2]; 0]);
+}
+
+#[tokio::test]
+async fn a_retelling_that_ranks_no_lower_than_the_incumbent_takes_its_place() {
+    for source in ["manual", "document"] {
+        let kite = Kite::of("document").await;
+        let again = kite.says(BLUE, source).await;
+        let new = ids_in(&again["stored"]).pop();
+        let new = new.unwrap_or_else(|| panic!("{source}: {again}"));
+        assert_eq!(again["superseded"], json!([kite.brown]), "{source}");
+        assert_eq!(kite.found().await, [BLUE], "{source}");
+        let chain = history(&kite.caller, &new).await;
+        assert_eq!(each(&chain, "id"), [&kite.brown, &new]);
+        let (brown, blue) = (&chain[0], &chain[1]);
+        assert_eq!(
+            brown["validTo"], blue["validFrom"],
+            "one ends where the other begins"
+        );
+        assert_eq!(kite.waiting().await, [[""; 2]; 0]);
+        let all = disputes(&kite.caller, json!({ "all": true })).await;
+        assert_eq!(each(&all, "decision"), ["superseded", "disputed"]);
+        assert_eq!(each(&all, "resolution"), ["-", "retold"]);
+        // And it can be taken back.
+        let admin = super::admin(&kite.kernel, "acme").await;
+        let decided = all[0]["id"].as_str().expect("an id");
+        resolve(&admin, decided, "undo").await.expect_status(200);
+        assert_eq!(kite.found().await, [BROWN], "{source}");
+    }
+}
+
+#[tokio::test]
+async fn what_took_the_incumbents_place_stands_for_it_when_a_text_is_retold() {
+    let kite = Kite::of("manual").await;
+    let mut fields = from_source("manual");
+    fields["supersedes"] = json!(kite.brown);
+    let green = told(&kite.caller, GREEN, fields).await;
+    let again = kite.says(BLUE, "document").await;
+    let aside = ids_in(&again["disputed"]).pop().expect("put aside");
+    assert_eq!(kite.waiting().await, [[aside, green.clone()]]);
+    assert_eq!(kite.found().await, [GREEN]);
+    let again = kite.says(BLUE, "manual").await;
+    assert_eq!(again["superseded"], json!([green]), "{again}");
+    assert_eq!(kite.found().await, [BLUE]);
+}
+
+#[tokio::test]
+async fn an_incumbent_that_is_gone_does_not_count_against_a_retelling() {
+    let kite = Kite::of("manual").await;
+    let admin = super::admin(&kite.kernel, "acme").await;
+    let mut fields = from_source("manual");
+    fields["supersedes"] = json!(kite.brown);
+    let green = told(&kite.caller, GREEN, fields).await;
+    let erased = admin.call("forget", json!({ "id": green })).await;
+    erased.expect_status(200);
+    let again = kite.says(BLUE, "document").await;
+    assert_eq!(ids_in(&again["stored"]).len(), 1, "{again}");
+    assert_eq!(kite.found().await, [BLUE]);
+    assert_eq!(kite.waiting().await, [[""; 2]; 0]);
+}
+
+#[tokio::test]
+async fn a_retelling_that_names_another_is_weighed_against_both() {
+    for (source, holds) in [
+        ("swap-import", [BROWN, GREEN].as_slice()),
+        ("manual", &[BLUE]),
+    ] {
+        let kite = Kite::of("manual").await;
+        let green = told(&kite.caller, GREEN, from_source("conversation")).await;
+        let mut fields = from_source(source);
+        fields["supersedes"] = json!(green);
+        let again = tell(&kite.caller, BLUE, fields).await.body;
+        assert_eq!(kite.found().await, holds, "{source}: {again}");
+        if source == "manual" {
+            assert_eq!(again["superseded"], json!([green, kite.brown]), "{again}");
+            let all = disputes(&kite.caller, json!({ "all": true })).await;
+            let superseded = all.iter().filter(|one| one["decision"] == "superseded");
+            assert_eq!(superseded.count(), 2, "each can be found");
+        } else {
+            let aside = ids_in(&again["disputed"]).pop().expect("put aside");
+            assert_eq!(kite.waiting().await, [[aside, kite.brown.clone()]]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_retelling_closes_nothing_that_its_writer_may_not_read() {
+    let kernel = Kernel::start().await;
+    let admin = super::admin(&kernel, "acme").await;
+    let mut fields = from_source("document");
+    fields["provenance"]["sourceAccess"] = json!({ "principals": ["user:admin"] });
+    let brown = told(&admin, BROWN, fields).await;
+    let aside = json!({ "supersedes": brown, "provenance": { "source": "conversation" } });
+    let aside = tell(&admin, BLUE, aside).await.body;
+    assert_eq!(ids_in(&aside["disputed"]).len(), 1, "{aside}");
+    let other = member(&kernel, "acme").await;
+    let again = tell(&other, BLUE, from_source("manual")).await.body;
+    assert_eq!(again["superseded"], json!([]), "{again}");
+    assert_eq!(ids_in(&again["disputed"]).len(), 1, "{again}");
+    assert_eq!(found_now(&admin, "Kite").await, [BROWN]);
+    let waiting = disputes(&admin, json!({})).await;
+    assert_eq!(each(&waiting, "decision"), ["disputed"]);
+}
+
+#[tokio::test]
+async fn retellings_at_once_leave_one_belief() {
+    let kite = Kite::of("document").await;
+    let says = |source| kite.says(BLUE, source);
+    let all = tokio::join!(
+        says("manual"),
+        says("document"),
+        says("manual"),
+        says("swap-import"),
+        says("document"),
+    );
+    assert_eq!(kite.found().await, [BLUE], "{all:?}");
+    assert_eq!(kite.waiting().await, [[""; 2]; 0]);
 }

@@ -177,3 +177,47 @@ async fn a_dispute_of_somebody_else_is_as_none() {
         .await
         .expect_invalid("verdict");
 }
+
+#[tokio::test]
+async fn disputes_have_pages_and_those_of_one_memory_can_be_asked_for() {
+    let kernel = Kernel::start().await;
+    let member = kernel.key("acme", "user:m", Role::Member).await;
+    let agent = kernel.key("acme", "user:a", Role::Agent).await;
+    let mut facts = Vec::new();
+    for fact in ["The kite is brown.", "The heron is grey."] {
+        let body = json!({ "content": fact, "provenance": { "source": "manual" } });
+        facts.push(
+            member
+                .call("write", body)
+                .await
+                .expect_status(200)
+                .id()
+                .to_owned(),
+        );
+    }
+    for number in 0..7 {
+        let claim = format!("Claim {number}.");
+        let body = json!({ "content": claim, "supersedes": facts[usize::from(number == 3)] });
+        let told = agent.call("write", body).await.expect_status(200);
+        assert_eq!(told.body["disputed"].as_array().map(Vec::len), Some(1));
+    }
+    let (mut seen, mut after) = (Vec::new(), serde_json::Value::Null);
+    loop {
+        let body = json!({ "limit": 3, "after": after });
+        let page = member.call("disputes", body).await.expect_status(200).body;
+        let listed = page["disputes"].as_array().expect("a list").clone();
+        after = listed.last().expect("none is empty")["id"].clone();
+        seen.extend(listed.into_iter().map(|one| one["id"].clone()));
+        if page["truncated"] == false {
+            break;
+        }
+    }
+    let all = disputes(&member, json!({})).await;
+    let all: Vec<_> = all.iter().map(|one| one["id"].clone()).collect();
+    assert_eq!((seen.len(), seen), (7, all));
+    let about = disputes(&member, json!({ "memory": facts[1] })).await;
+    assert_eq!(about.len(), 1);
+    assert_eq!(about[0]["incoming"]["content"], "Claim 3.");
+    let refused = member.call("disputes", json!({ "after": "x" })).await;
+    refused.expect_invalid("after");
+}

@@ -34,6 +34,41 @@ fn a_secret_is_found_by_its_rule_and_goes_to_no_external_inference() {
 }
 
 #[test]
+fn what_the_vendored_rules_do_not_know_is_found_too() {
+    let key = format!("hm_{}", "0123456789abcdef".repeat(4));
+    for (rule, text) in [
+        ("halofy-key", format!("The key is {key} for now.")),
+        (
+            "url-password",
+            "See postgres://bob:S3cr3tPw9zz@db.internal/x".to_owned(),
+        ),
+    ] {
+        assert_eq!(label(&text).secrets, [rule], "{text}");
+        assert!(holds_secret(&text));
+    }
+    for text in [
+        "See https://example.org:8443/a@b and mailto:bob@example.org",
+        "hm_short",
+        "at 10:30 meet@the gate",
+    ] {
+        assert_eq!(label(text).secrets, [""; 0], "{text}");
+    }
+}
+
+#[test]
+fn a_secret_in_other_letters_or_with_unseen_ones_between_is_found() {
+    let key = format!("hm_{}", "0123456789abcdef".repeat(4));
+    let wide: String = key
+        .chars()
+        .map(|c| char::from_u32(u32::from(c) + 0xfee0).expect("full width"))
+        .collect();
+    let parted = key.replacen("hm_", "hm_\u{200b}", 1);
+    for text in [format!("Key {wide} here"), format!("Key {parted} here")] {
+        assert_eq!(label(&text).secrets, ["halofy-key"], "{text}");
+    }
+}
+
+#[test]
 fn the_labels_own_text_says_nothing_of_what_was_found() {
     for (rule, text) in secrets() {
         let printed = format!("{:?}", label(&text));

@@ -37,14 +37,22 @@ impl Gate {
     ) -> Result<Done, Refusal> {
         let scope = Scope::of(caller.identity());
         let limit = request.limit()? as usize;
-        let found = self
-            .store
-            .conflict_list(&scope, !request.all, limit)
-            .await?;
+        let (memory, after) = (request.memory()?, request.after()?);
+        // One more than is shown tells whether more come.
+        let listed = self.store.conflict_list(
+            &scope,
+            !request.all,
+            memory.as_ref(),
+            after,
+            limit.saturating_add(1),
+        );
+        let mut found = listed.await?;
+        let truncated = found.len() > limit;
+        found.truncate(limit);
         let detail = Detail::new().field("returned", found.len());
         let recorded = Recorded::Pending(Ending::ok(detail));
         let disputes: Vec<_> = found.iter().map(view).collect();
-        let answer = json!({ "disputes": disputes });
+        let answer = json!({ "disputes": disputes, "truncated": truncated });
         Ok(Done { answer, recorded })
     }
 

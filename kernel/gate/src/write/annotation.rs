@@ -1,6 +1,8 @@
 //! The reserved `[entities: …]` annotation. Readers take it for what the kernel resolved, so
 //! no text that comes in may end in it.
 
+use crate::unseen::takes_no_place;
+
 const OPENING: &str = "[entities:";
 
 /// The text without annotations at its end, of whatever spelling. One without any is left
@@ -43,10 +45,7 @@ fn is_opening(bracket: &str) -> bool {
 
 /// White space, and characters that take no place at all.
 fn is_unseen(c: char) -> bool {
-    c.is_whitespace()
-        || c.is_control()
-        || matches!(c, '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    c.is_whitespace() || c.is_control() || takes_no_place(c)
 }
 
 #[cfg(test)]
@@ -63,6 +62,7 @@ mod tests {
             "Dana moved [entities: Dana [CEO], Lisbon]",
             "Dana moved [entities: [a]]",
             "Dana moved [en\u{200b}tities: a]\u{feff}",
+            "Dana moved [en\u{fe0f}tities: a]",
         ] {
             assert_eq!(without_annotation(text), "Dana moved", "{text}");
         }

@@ -106,6 +106,38 @@ impl Candidates {
             ..Self::default()
         }
     }
+
+    /// The model found nothing in the text that is worth keeping, which the caller learns of.
+    fn nothing(draft: &Draft) -> Self {
+        let whole = Rejected {
+            candidate: draft.content.as_str().to_owned(),
+            reason: "low-information-fact",
+        };
+        Self {
+            rejected: vec![whole],
+            ..Self::default()
+        }
+    }
+
+    /// The text itself in place of facts that nobody checked, which the caller learns of.
+    fn unverified(
+        draft: &Draft,
+        facts: Vec<Extracted>,
+        surplus: Vec<String>,
+        reason: &'static str,
+    ) -> Self {
+        let drawn = facts.iter().map(|fact| fact.content.as_str());
+        let all = drawn.chain(surplus.iter().map(String::as_str));
+        let rejected = all.map(|candidate| Rejected {
+            candidate: super::annotation::without_annotation(candidate).to_owned(),
+            reason: "llm-unavailable",
+        });
+        Self {
+            rejected: rejected.collect(),
+            brownout: Some(reason),
+            ..Self::verbatim(draft)
+        }
+    }
 }
 
 impl Gate {
@@ -170,14 +202,21 @@ impl Gate {
             ..
         } = self.spent(namespace, extracted).await?;
         let verdicts = match policy.verifier {
-            true => {
-                self.model_allowance(namespace, policy).await?;
-                self.still_own(rider).await?;
-                let verified = unless_given_up(rider, model.verify(text, &facts)).await?;
-                self.spent(namespace, verified).await?.value
-            }
+            true => match self
+                .verdicts(namespace, policy, model, (text, &facts), rider)
+                .await
+            {
+                Err(Undrawn::Brownout(reason)) => {
+                    metrics::brownout(reason);
+                    return Ok(Candidates::unverified(draft, facts, surplus, reason));
+                }
+                verdicts => verdicts?,
+            },
             false => vec![true; facts.len()],
         };
+        if facts.is_empty() {
+            return Ok(Candidates::nothing(draft));
+        }
         let mut sifted = sift(draft, facts, &verdicts, &name);
         let surplus = surplus.into_iter().map(|candidate| Rejected {
             candidate,
@@ -185,6 +224,20 @@ impl Gate {
         });
         sifted.rejected.extend(surplus);
         Ok(sifted)
+    }
+
+    async fn verdicts(
+        &self,
+        namespace: &Namespace,
+        policy: &EffectivePolicy,
+        model: &Model,
+        (text, facts): (&str, &[Extracted]),
+        rider: Rider<'_>,
+    ) -> Result<Vec<bool>, Undrawn> {
+        self.model_allowance(namespace, policy).await?;
+        self.still_own(rider).await?;
+        let verified = unless_given_up(rider, model.verify(text, facts)).await?;
+        Ok(self.spent(namespace, verified).await?.value)
     }
 
     /// Whether a deferred write still is this kernel's, before more of its text is sent: it

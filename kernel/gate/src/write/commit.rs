@@ -2,15 +2,13 @@
 //! its audit row and what rides with it are one transaction; when another writer was first,
 //! it is rolled back and decided again on what holds then.
 //!
-//! Not here: facts that take the place of others (`place.rs`).
+//! Not here: what a fact is weighed against, and where it goes (`place.rs`).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use halofy_core::{
-    Classification, ConflictReview, EffectivePolicy, Identity, Invalid, normalize_for_dedupe,
-};
-use halofy_store::{NewMemory, Placement, Scope, StoreError, Transaction, Upserted};
+use halofy_core::{ConflictReview, EffectivePolicy, Identity, Invalid, normalize_for_dedupe};
+use halofy_store::{ErasureMark, Scope, StoreError, Transaction};
 use serde_json::json;
 use time::OffsetDateTime;
 use ulid::Ulid;
@@ -39,6 +37,9 @@ pub(super) struct Writing<'a> {
     /// When its caller told it.
     pub(super) told_at: OffsetDateTime,
     pub(super) rider: Rider<'a>,
+    /// Before the text went to a model: what was erased until then. Jobs are ended by an
+    /// erasure itself.
+    pub(super) read_at: Option<ErasureMark>,
 }
 
 /// What is committed with the memories, for whoever waits for them.
@@ -124,7 +125,8 @@ impl Gate {
         };
         let draft = &writing.draft;
         let takes_a_place = draft.slot.is_some() || draft.supersedes.is_some();
-        let by_itself = takes_a_place || caller.idempotency().is_some();
+        let by_itself =
+            takes_a_place || caller.idempotency().is_some() || writing.read_at.is_some();
         if by_itself || !fact.candidate.mentions.is_empty() {
             return None;
         }
@@ -180,7 +182,10 @@ impl Gate {
     ) -> Result<WriteOutcome, Attempt> {
         let mut tx = self.store.begin().await?;
         match writing.rider {
-            Rider::Call(caller) => caller.claim(&mut tx, None).await?,
+            Rider::Call(caller) => {
+                caller.claim(&mut tx, None).await?;
+                still_there(&mut tx, writing).await?;
+            }
             // Before any memory: an erasure locks jobs before memories too.
             Rider::Job(run) => tx.job_hold(&run.job.lease).await?,
         }
@@ -262,6 +267,19 @@ impl From<Invalid> for Attempt {
     }
 }
 
+/// Whether nothing erased what a call tells of while a model read it.
+async fn still_there(tx: &mut Transaction<'_>, writing: &Writing<'_>) -> Result<(), Attempt> {
+    let Some(mark) = writing.read_at else {
+        return Ok(());
+    };
+    let source = writing.draft.provenance.reference.as_deref();
+    let erased = tx.erased_since(&writing.writer.namespace, source, mark);
+    match erased.await? {
+        true => Err(Refusal::Erased.into()),
+        false => Ok(()),
+    }
+}
+
 /// Stores a fact, and gives the names that a new memory speaks of.
 async fn store_fact(
     tx: &mut Transaction<'_>,
@@ -283,40 +301,8 @@ async fn store_fact(
         place::replace(tx, writing, new, outcome).await?;
         return Ok(Vec::new());
     }
-    let placement = Placement::Current { supersedes: None };
-    let tightened = outrank(tx, &new).await?;
-    match tx
-        .memory_upsert(&labelled(new, &tightened), placement)
-        .await?
-    {
-        Upserted::Inserted(id) => {
-            outcome.stored.push(id);
-            return Ok(names);
-        }
-        Upserted::Deduplicated(id) => outcome.deduplicated.push(id),
-        Upserted::Disputed(id) => outcome.disputed.push(id),
-    }
-    Ok(Vec::new())
-}
-
-/// Ends what was put aside and says the same, where this ranks higher. Whatever was to be kept
-/// in about the text is to be kept in: gives the label that holds from now on.
-pub(super) async fn outrank(
-    tx: &mut Transaction<'_>,
-    new: &NewMemory<'_>,
-) -> Result<Classification, Attempt> {
-    let aside = tx.memory_outrank(new, new.actor).await?;
-    Ok(match aside {
-        Some(label) => label.tightened(new.classification),
-        None => new.classification.clone(),
-    })
-}
-
-pub(super) fn labelled<'a>(new: NewMemory<'a>, label: &'a Classification) -> NewMemory<'a> {
-    NewMemory {
-        classification: label,
-        ..new
-    }
+    let stored = place::store(tx, writing, new, outcome).await?;
+    Ok(if stored { names } else { Vec::new() })
 }
 
 fn canonical(mentions: &[String], entities: &Entities) -> Vec<String> {

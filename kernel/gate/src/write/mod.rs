@@ -72,6 +72,12 @@ impl Gate {
         trail: &mut Trail,
         rider: Rider<'_>,
     ) -> Result<WriteOutcome, Refusal> {
+        let read_at = match (&self.model, rider) {
+            (Some(_), Rider::Call(_)) if !draft.verbatim => {
+                Some(self.store.erasure_mark(&writer.namespace).await?)
+            }
+            _ => None,
+        };
         let label = prepare::label_of(draft.content.as_str(), &draft, policy);
         let mut candidates = self
             .candidates(&writer.namespace, policy, &draft, &label, told_at, rider)
@@ -98,6 +104,7 @@ impl Gate {
             facts: prepared.into_iter().map(Arc::new).collect(),
             told_at,
             rider,
+            read_at,
         };
         self.store_facts(&writing, outcome, trail).await
     }

@@ -1,15 +1,17 @@
-//! Facts that take the place of others, because they fill a slot or name a predecessor: each
-//! is weighed against the one that holds now, and closes it, is closed where it begins, or
-//! is put aside. In the transaction of the write.
+//! Where a fact goes. One that takes the place of others, because it fills a slot, names a
+//! predecessor, or says again with a higher rank what was put aside for them, is weighed
+//! against those that hold now, and closes them, is closed where one begins, or is put aside.
+//! In the transaction of the write.
 
-use halofy_core::{Invalid, MemoryId, Standing, Verdict, weigh};
+use halofy_core::{Classification, Invalid, MemoryId, Standing, Verdict, weigh};
 use halofy_store::{
-    Decision, Incumbent, NewConflict, NewMemory, Placement, Scope, Successor, Transaction, Upserted,
+    Conflict, Decision, Incumbent, NewConflict, NewMemory, Placement, Scope, Successor,
+    Transaction, Upserted,
 };
 use time::OffsetDateTime;
 use ulid::Ulid;
 
-use super::commit::{Attempt, Rider, Writing, labelled, outrank};
+use super::commit::{Attempt, Rider, Writing};
 use super::outcome::WriteOutcome;
 use crate::Refusal;
 use crate::clock::now;
@@ -37,18 +39,43 @@ pub(super) async fn queue(
     Ok(now())
 }
 
+/// Stores a fact that names nobody whose place it takes. Whether there is a new memory.
+pub(super) async fn store(
+    tx: &mut Transaction<'_>,
+    writing: &Writing<'_>,
+    mut new: NewMemory<'_>,
+    outcome: &mut WriteOutcome,
+) -> Result<bool, Attempt> {
+    let (label, rivals) = outrank(tx, writing, &mut new).await?;
+    let new = &labelled(new, &label);
+    if !rivals.is_empty() {
+        return place(tx, new, &rivals, outcome).await;
+    }
+    let placement = Placement::Current { supersedes: None };
+    match tx.memory_upsert(new, placement).await? {
+        Upserted::Inserted(id) => {
+            outcome.stored.push(id);
+            return Ok(true);
+        }
+        Upserted::Deduplicated(id) => outcome.deduplicated.push(id),
+        Upserted::Disputed(id) => outcome.disputed.push(id),
+    }
+    Ok(false)
+}
+
 /// Stores a fact in the place of another, if it may have it.
 pub(super) async fn replace(
     tx: &mut Transaction<'_>,
     writing: &Writing<'_>,
-    new: NewMemory<'_>,
+    mut new: NewMemory<'_>,
     outcome: &mut WriteOutcome,
 ) -> Result<(), Attempt> {
-    let incumbent = match writing.draft.supersedes {
+    let named = writing.draft.supersedes;
+    let incumbent = match named {
         Some(id) => Some(successor(tx, writing, &id).await?),
         None => tx.memory_in_slot(&new).await?,
     };
-    let label = outrank(tx, &new).await?;
+    let (label, others) = outrank(tx, writing, &mut new).await?;
     let new = &labelled(new, &label);
     match (tx.memory_bump(new).await?, incumbent) {
         (Some(Upserted::Disputed(id)), _) => outcome.disputed.push(id),
@@ -59,59 +86,167 @@ pub(super) async fn replace(
                 stand_in(tx, new, &id, &incumbent, outcome).await?;
             }
         }
-        (None, None) => {
-            let placement = Placement::Current { supersedes: None };
-            let stored = inserted(tx, new, placement).await?;
-            outcome.stored.push(stored);
+        (None, incumbent) => {
+            let meant = named.is_some();
+            let mut rivals: Vec<Rival> = incumbent
+                .into_iter()
+                .map(|one| Rival::of(&one, meant))
+                .collect();
+            for mut other in others {
+                other.meant |= meant;
+                join(&mut rivals, other);
+            }
+            place(tx, new, &rivals, outcome).await?;
         }
-        (None, Some(incumbent)) => place(tx, writing, new, &incumbent, outcome).await?,
     }
     Ok(())
 }
 
-/// Weighs a fact against the one whose place it takes.
-async fn place(
+/// A memory that a fact is weighed against, because it holds and says otherwise.
+struct Rival {
+    id: MemoryId,
+    /// Nothing where the writer may not read it: nobody closes what he cannot see.
+    standing: Option<Standing>,
+    /// Whether somebody named it as the one that is wrong, and means it, whenever the right
+    /// one happened.
+    meant: bool,
+}
+
+impl Rival {
+    fn of(incumbent: &Incumbent, meant: bool) -> Self {
+        Self {
+            id: incumbent.id,
+            standing: Some(incumbent.standing),
+            meant,
+        }
+    }
+
+    /// What becomes of a fact beside it.
+    fn verdict(&self, new: &Standing) -> Verdict {
+        let against = |own: &Standing| match weigh(new, own) {
+            Verdict::Historical if self.meant => Verdict::Supersede,
+            verdict => verdict,
+        };
+        self.standing.as_ref().map_or(Verdict::Dispute, against)
+    }
+}
+
+/// Adds a rival, once.
+fn join(rivals: &mut Vec<Rival>, other: Rival) {
+    if rivals.iter().all(|one| one.id != other.id) {
+        rivals.push(other);
+    }
+}
+
+/// Ends what was put aside and says the same, where this ranks higher. Gives the label that
+/// holds from now on, since whatever was to be kept in about the text is to be kept in, and
+/// what the other was put aside for, which this is weighed against in its turn.
+async fn outrank(
     tx: &mut Transaction<'_>,
     writing: &Writing<'_>,
+    new: &mut NewMemory<'_>,
+) -> Result<(Classification, Vec<Rival>), Attempt> {
+    let Some((aside, label)) = tx.memory_outranked(new).await? else {
+        return Ok((new.classification.clone(), Vec::new()));
+    };
+    let mut rivals = Vec::new();
+    for dispute in tx.conflicts_of(&aside).await? {
+        if let Some(rival) = holder(tx, writing, &dispute).await? {
+            join(&mut rivals, rival);
+        }
+    }
+    // Nobody replaces them any more: this begins behind whatever they are by now.
+    new.asserted_at = now();
+    if let Rider::Call(_) = writing.rider {
+        new.told_at = new.asserted_at;
+    }
+    tx.memory_outrank(new, &aside).await?;
+    Ok((label.tightened(new.classification), rivals))
+}
+
+/// What holds now for the incumbent of a dispute: itself said again, or what took its place.
+/// Nothing where nothing does.
+async fn holder(
+    tx: &mut Transaction<'_>,
+    writing: &Writing<'_>,
+    dispute: &Conflict,
+) -> Result<Option<Rival>, Attempt> {
+    let namespace = &writing.writer.namespace;
+    let itself = tx.memory_incarnation(namespace, &dispute.incumbent).await?;
+    let start = itself.unwrap_or(dispute.incumbent);
+    let meant = dispute.found_by == CALLER && !dispute.one_slot;
+    let scope = Scope::of(writing.writer);
+    Ok(match tx.memory_successor(&scope, &start).await? {
+        Successor::Current(incumbent) => Some(Rival::of(&incumbent, meant)),
+        Successor::Hidden => itself.map(|id| Rival {
+            id,
+            standing: None,
+            meant,
+        }),
+        Successor::Ended | Successor::Ancestors | Successor::Missing => None,
+    })
+}
+
+fn labelled<'a>(new: NewMemory<'a>, label: &'a Classification) -> NewMemory<'a> {
+    NewMemory {
+        classification: label,
+        ..new
+    }
+}
+
+/// Weighs a fact against those whose place it takes: one of higher rank puts it aside, one
+/// that tells of a later time closes it, and else all are closed. Whether there is a new
+/// memory.
+async fn place(
+    tx: &mut Transaction<'_>,
     new: &NewMemory<'_>,
-    incumbent: &Incumbent,
+    rivals: &[Rival],
     outcome: &mut WriteOutcome,
-) -> Result<(), Attempt> {
-    let verdict = match weigh(&standing(new), &incumbent.standing) {
-        // Whoever names the one that is wrong means it, whenever the right one happened.
-        Verdict::Historical if writing.draft.supersedes.is_some() => Verdict::Supersede,
-        verdict => verdict,
-    };
-    let decision = match verdict {
-        Verdict::Supersede => {
-            let (at, until) = (new.asserted_at, new.valid_from());
-            tx.memory_close(new.namespace, &incumbent.id, until, at)
-                .await?;
-            let supersedes = Some(incumbent.id);
-            let id = inserted(tx, new, Placement::Current { supersedes }).await?;
-            outcome.stored.push(id);
-            outcome.superseded.push(incumbent.id);
-            Decision::Superseded
-        }
-        Verdict::Historical => {
-            let between = tx.memory_between(&incumbent.id, new.valid_from()).await?;
-            let until = between.until;
-            if let Some(told) = tx.memory_bump_ended(new, until).await? {
-                outcome.deduplicated.push(told);
-                return Ok(());
-            }
-            let id = inserted(tx, new, Placement::Historical { until }).await?;
-            tx.memory_splice(&id, &between).await?;
-            outcome.stored.push(id);
-            Decision::Historical
-        }
-        Verdict::Dispute => {
-            let id = inserted(tx, new, Placement::Disputed).await?;
-            outcome.disputed.push(id);
-            Decision::Disputed
-        }
-    };
-    record(tx, new, &new.id, &incumbent.id, decision).await
+) -> Result<bool, Attempt> {
+    let own = standing(new);
+    let first = |verdict| rivals.iter().find(|one| one.verdict(&own) == verdict);
+    if let Some(rival) = first(Verdict::Dispute) {
+        let id = inserted(tx, new, Placement::Disputed).await?;
+        outcome.disputed.push(id);
+        record(tx, new, &id, &rival.id, Decision::Disputed).await?;
+        return Ok(true);
+    }
+    if let Some(rival) = first(Verdict::Historical) {
+        return tell_of_before(tx, new, &rival.id, outcome).await;
+    }
+    for rival in rivals {
+        let (at, until) = (new.asserted_at, new.valid_from());
+        tx.memory_close(new.namespace, &rival.id, until, at).await?;
+    }
+    let supersedes = rivals.first().map(|rival| rival.id);
+    let id = inserted(tx, new, Placement::Current { supersedes }).await?;
+    outcome.stored.push(id);
+    for rival in rivals {
+        outcome.superseded.push(rival.id);
+        record(tx, new, &id, &rival.id, Decision::Superseded).await?;
+    }
+    Ok(true)
+}
+
+/// Stores what tells of an earlier time than `incumbent`, in its place in the chain. Whether
+/// there is a new memory.
+async fn tell_of_before(
+    tx: &mut Transaction<'_>,
+    new: &NewMemory<'_>,
+    incumbent: &MemoryId,
+    outcome: &mut WriteOutcome,
+) -> Result<bool, Attempt> {
+    let between = tx.memory_between(incumbent, new.valid_from()).await?;
+    let until = between.until;
+    if let Some(told) = tx.memory_bump_ended(new, until).await? {
+        outcome.deduplicated.push(told);
+        return Ok(false);
+    }
+    let id = inserted(tx, new, Placement::Historical { until }).await?;
+    tx.memory_splice(&id, &between).await?;
+    outcome.stored.push(id);
+    record(tx, new, &id, incumbent, Decision::Historical).await?;
+    Ok(true)
 }
 
 /// Lets a memory that is believed already stand in the place of another, if a new one with

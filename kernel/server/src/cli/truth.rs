@@ -28,6 +28,12 @@ pub(crate) struct Disputes {
     /// Also what is settled.
     #[arg(long)]
     all: bool,
+    /// Only those about this memory.
+    #[arg(long, value_name = "ID")]
+    memory: Option<String>,
+    /// Only those behind this dispute.
+    #[arg(long, value_name = "DISPUTE")]
+    after: Option<String>,
     /// At most so many, newest first.
     #[arg(long, value_name = "COUNT")]
     limit: Option<u32>,
@@ -122,6 +128,8 @@ impl Disputes {
     pub(crate) async fn run(self, settings: &Settings) -> Result<ExitCode> {
         let mut body = Map::new();
         insert(&mut body, "all", self.all.then_some(true));
+        insert(&mut body, "memory", self.memory);
+        insert(&mut body, "after", self.after);
         insert(&mut body, "limit", self.limit);
         let answer = call(settings, &self.caller, "disputes", body).await?;
         let disputes = answer["disputes"].as_array().cloned().unwrap_or_default();
@@ -143,6 +151,9 @@ impl Disputes {
                 ["id", "decision", "incoming", "incumbent", "resolution"],
                 rows,
             );
+            if let (true, Some(last)) = (answer["truncated"] == true, disputes.last()) {
+                line(format_args!("more: --after {}", text(&last["id"])));
+            }
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -146,6 +146,11 @@ fn words(refusal: &Refusal) -> (StatusCode, &'static str, String) {
             "What was stored is erased",
             text("the call with this Idempotency-Key was made, and what it stored was erased"),
         ),
+        Refusal::Erased => (
+            StatusCode::GONE,
+            "What it tells of is erased",
+            text("its source or its namespace was erased while it was written; nothing is stored"),
+        ),
         Refusal::JobUnfit { state, erased } => (
             StatusCode::CONFLICT,
             "The job stands where this does not apply",
