@@ -62,13 +62,7 @@ async fn details(kernel: &Kernel) -> Vec<String> {
 /// What all memories say, in the order of their texts.
 async fn contents(kernel: &Kernel) -> Vec<String> {
     let sql = "select content from memory_objects order by content collate \"C\"";
-    kernel
-        .sql(sql)
-        .await
-        .into_iter()
-        .flatten()
-        .flatten()
-        .collect()
+    kernel.sql_values(sql).await
 }
 
 /// How many ids a list of an answer has.

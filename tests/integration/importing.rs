@@ -55,8 +55,7 @@ impl Place {
     /// The columns of all memories, in the order of their content.
     async fn memories(&self, column: &str) -> Vec<String> {
         let sql = format!("select {column}::text from memory_objects order by content");
-        let rows = self.kernel.sql(sql).await;
-        rows.into_iter().flatten().flatten().collect()
+        self.kernel.sql_values(sql).await
     }
 }
 

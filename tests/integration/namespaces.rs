@@ -228,13 +228,13 @@ async fn n6_two_callers_at_once_never_see_a_row_of_each_other() {
 /// The rows of every table but the audit log's two, which grow with every call.
 async fn row_counts(kernel: &Kernel) -> Vec<(String, String)> {
     let tables = kernel
-        .sql(
+        .sql_values(
             "select table_name from information_schema.tables
               where table_schema = 'public' and table_name not like 'audit%' order by 1",
         )
         .await;
     let mut counts = Vec::new();
-    for table in tables.into_iter().flatten().flatten() {
+    for table in tables {
         let count = kernel
             .sql_value(format!("select count(*) from {table}"))
             .await;

@@ -168,14 +168,12 @@ async fn w3_no_write_of_many_at_once_is_lost() {
     ids.extend(write_at_once(&caller, "the second run", 50).await);
     ids.sort();
     let rows = kernel
-        .sql("select id from memory_objects order by id")
+        .sql_values("select id from memory_objects order by id")
         .await;
-    let rows: Vec<String> = rows.into_iter().flatten().flatten().collect();
     assert_eq!(rows, ids);
     let audited = kernel
-        .sql("select memory_id from audit_log where op = 'write' order by 1")
+        .sql_values("select memory_id from audit_log where op = 'write' order by 1")
         .await;
-    let audited: Vec<String> = audited.into_iter().flatten().flatten().collect();
     assert_eq!(audited, ids, "one row for each write, in its transaction");
     assert_eq!(caller.stats().await.body["memories"]["current"], 53);
     assert!(kernel.verify().await.ok);

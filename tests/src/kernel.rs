@@ -308,6 +308,15 @@ impl Kernel {
         done.unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
+    /// All values that are not null, row by row.
+    ///
+    /// # Panics
+    /// When the database refuses.
+    pub async fn sql_values(&self, sql: impl Into<String>) -> Vec<String> {
+        let rows = self.sql(sql).await;
+        rows.into_iter().flatten().flatten().collect()
+    }
+
     /// As [`Kernel::sql`], where the database may refuse.
     ///
     /// # Errors

@@ -303,8 +303,7 @@ impl HistoryRequest {
     }
 
     pub(crate) fn after(&self) -> Result<Option<MemoryId>, Invalid> {
-        let after = self.after.as_deref().map(MemoryId::parse).transpose();
-        after.map_err(|invalid| Invalid::new("after", invalid.problem))
+        optional("after", self.after.as_deref(), MemoryId::parse)
     }
 }
 
@@ -316,17 +315,13 @@ impl DisputesRequest {
             MAX_DISPUTES,
         )
     }
-}
 
-impl DisputesRequest {
     pub(crate) fn memory(&self) -> Result<Option<MemoryId>, Invalid> {
-        let memory = self.memory.as_deref().map(MemoryId::parse).transpose();
-        memory.map_err(|invalid| Invalid::new("memory", invalid.problem))
+        optional("memory", self.memory.as_deref(), MemoryId::parse)
     }
 
     pub(crate) fn after(&self) -> Result<Option<&str>, Invalid> {
-        let after = self.after.as_deref().map(dispute_id).transpose();
-        after.map_err(|invalid| Invalid::new("after", invalid.problem))
+        optional("after", self.after.as_deref(), dispute_id)
     }
 }
 
@@ -335,6 +330,16 @@ impl ResolveRequest {
     pub(crate) fn id(&self) -> Result<&str, Invalid> {
         dispute_id(&self.id)
     }
+}
+
+/// A name under a field that may be absent: what is wrong with it is wrong with that field.
+fn optional<'a, T>(
+    field: &str,
+    name: Option<&'a str>,
+    read: impl FnOnce(&'a str) -> Result<T, Invalid>,
+) -> Result<Option<T>, Invalid> {
+    let read = name.map(read).transpose();
+    read.map_err(|invalid| Invalid::new(field, invalid.problem))
 }
 
 fn dispute_id(id: &str) -> Result<&str, Invalid> {

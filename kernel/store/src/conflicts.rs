@@ -117,13 +117,28 @@ pub struct Contender {
     pub classification: Classification,
 }
 
-macro_rules! conflict_columns {
+/// `select … from conflicts c`, with both memories: `m` is the incoming, `was` the incumbent.
+macro_rules! select_conflicts {
     () => {
-        "c.id, c.namespace, c.incoming, c.incumbent, c.decision, c.found_by, c.decided_at,
-         c.resolution, c.resolved_by, c.resolved_at,
-         m.content as incoming_content, was.content as incumbent_content,
-         coalesce(m.slot_key = was.slot_key, false) as one_slot,
-         c.found_by = 'caller' and m.assertion_time = c.decided_at as replacement"
+        "select c.id, c.namespace, c.incoming, c.incumbent, c.decision, c.found_by, c.decided_at,
+                c.resolution, c.resolved_by, c.resolved_at,
+                m.content as incoming_content, was.content as incumbent_content,
+                coalesce(m.slot_key = was.slot_key, false) as one_slot,
+                c.found_by = 'caller' and m.assertion_time = c.decided_at as replacement
+           from conflicts c
+           join memory_objects m on m.id = c.incoming
+           join memory_objects was on was.id = c.incumbent"
+    };
+}
+
+/// That the caller bound as `$1` is among the readers of both memories.
+macro_rules! both_readable {
+    () => {
+        concat!(
+            "(",
+            readable!(),
+            " and (was.readers is null or was.readers && $1))"
+        )
     };
 }
 
@@ -198,15 +213,10 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<Conflict>, StoreError> {
         let rows = sqlx::query(concat!(
-            "select ",
-            conflict_columns!(),
-            " from conflicts c
-               join memory_objects m on m.id = c.incoming
-               join memory_objects was on was.id = c.incumbent
-              where c.namespace = $2 and ",
-            readable!(),
-            " and (was.readers is null or was.readers && $1)
-              and (not $3 or (c.resolution is null and c.decision in ('disputed', 'review')))
+            select_conflicts!(),
+            " where c.namespace = $2 and ",
+            both_readable!(),
+            " and (not $3 or (c.resolution is null and c.decision in ('disputed', 'review')))
               and ($5::text is null or c.id < $5)
               and ($6::text is null or $6 in (c.incoming, c.incumbent))
               order by c.id desc limit $4"
@@ -257,15 +267,10 @@ impl Transaction<'_> {
         id: &str,
     ) -> Result<Option<Conflict>, StoreError> {
         let row = sqlx::query(concat!(
-            "select ",
-            conflict_columns!(),
-            " from conflicts c
-               join memory_objects m on m.id = c.incoming
-               join memory_objects was on was.id = c.incumbent
-              where c.id = $2 and c.namespace = $3 and ",
-            readable!(),
-            " and (was.readers is null or was.readers && $1)
-              for update of c"
+            select_conflicts!(),
+            " where c.id = $2 and c.namespace = $3 and ",
+            both_readable!(),
+            " for update of c"
         ))
         .bind(scope.bound())
         .bind(id)
@@ -282,12 +287,8 @@ impl Transaction<'_> {
     /// See [`StoreError`].
     pub async fn conflicts_of(&mut self, aside: &MemoryId) -> Result<Vec<Conflict>, StoreError> {
         let rows = sqlx::query(concat!(
-            "select ",
-            conflict_columns!(),
-            " from conflicts c
-               join memory_objects m on m.id = c.incoming
-               join memory_objects was on was.id = c.incumbent
-              where c.incoming = $1 and c.decision = 'disputed' and c.resolution is null
+            select_conflicts!(),
+            " where c.incoming = $1 and c.decision = 'disputed' and c.resolution is null
               order by c.id for update of c"
         ))
         .bind(aside.to_string())

@@ -101,11 +101,10 @@ impl Transaction<'_> {
         .fetch_optional(self.connection())
         .await?;
         let Some(row) = row else { return Ok(None) };
-        let met = Met::read(&row)?;
-        self.memory_tighten(&met, new.classification).await?;
+        let id = self.met_again(&row, new).await?;
         Ok(Some(match row.try_get("status")? {
-            "active" => Upserted::Deduplicated(met.id),
-            _ => Upserted::Disputed(met.id),
+            "active" => Upserted::Deduplicated(id),
+            _ => Upserted::Disputed(id),
         }))
     }
 
@@ -138,10 +137,21 @@ impl Transaction<'_> {
         .bind(new.call)
         .fetch_optional(self.connection())
         .await?;
-        let Some(row) = row else { return Ok(None) };
-        let met = Met::read(&row)?;
+        match row {
+            Some(row) => self.met_again(&row, new).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The row that `new` met, with the label that both have from now on.
+    async fn met_again(
+        &mut self,
+        row: &PgRow,
+        new: &NewMemory<'_>,
+    ) -> Result<MemoryId, StoreError> {
+        let met = Met::read(row)?;
         self.memory_tighten(&met, new.classification).await?;
-        Ok(Some(met.id))
+        Ok(met.id)
     }
 
     /// Tightens the label of a row that is locked, where the other one is tighter.

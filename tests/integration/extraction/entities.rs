@@ -8,13 +8,7 @@ use super::{asking, count, fact, finding, found};
 
 async fn registered(kernel: &Kernel) -> Vec<String> {
     let sql = "select canonical from entity_registry order by canonical collate \"C\"";
-    kernel
-        .sql(sql)
-        .await
-        .into_iter()
-        .flatten()
-        .flatten()
-        .collect()
+    kernel.sql_values(sql).await
 }
 
 /// A model that takes the text for one fact, about the names behind its colon.

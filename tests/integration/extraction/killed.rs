@@ -122,9 +122,8 @@ async fn expect_nothing_twice(data: &Arc<Data>, ticket: &str, done: &Value) {
     ];
     assert_eq!(contents(&kernel).await, sentences);
     let ids = kernel
-        .sql("select id from memory_objects order by id")
+        .sql_values("select id from memory_objects order by id")
         .await;
-    let ids: Vec<String> = ids.into_iter().flatten().flatten().collect();
     let mut stored: Vec<String> =
         serde_json::from_value(done["result"]["stored"].clone()).expect("ids");
     stored.sort();

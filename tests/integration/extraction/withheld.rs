@@ -85,13 +85,7 @@ impl Outside {
 
     async fn without_vector(&self) -> Vec<String> {
         let sql = "select id from memory_objects where embedding is null";
-        self.kernel
-            .sql(sql)
-            .await
-            .into_iter()
-            .flatten()
-            .flatten()
-            .collect()
+        self.kernel.sql_values(sql).await
     }
 
     /// Asserts that the text is kept whole, without what it may not have, and found.

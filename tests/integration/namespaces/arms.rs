@@ -201,8 +201,7 @@ async fn n4_the_entity_arm_keeps_to_the_scope_in_registry_and_rows() {
 #[tokio::test]
 async fn n4_asking_which_ids_are_current_tells_nothing_of_others() {
     let Family { kernel, .. } = family().await;
-    let rows = kernel.sql("select id from memory_objects").await;
-    let ids: Vec<String> = rows.into_iter().flatten().flatten().collect();
+    let ids = kernel.sql_values("select id from memory_objects").await;
     assert_eq!(ids.len(), 7);
     let work = async move |store: Arc<Store>| store.memories_current(&alice_scope(), &ids).await;
     assert_eq!(kernel.on_store(work).await.expect("ids").len(), 2);

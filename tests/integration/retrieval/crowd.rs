@@ -70,15 +70,14 @@ fn own() -> String {
 /// What a scan of every row says.
 async fn exact(kernel: &Kernel, namespace: &str, question: &[f32], k: usize) -> Vec<String> {
     let question = format!("{question:?}");
-    let rows = kernel
-        .sql(format!(
+    kernel
+        .sql_values(format!(
             "set local enable_indexscan = off;
              select id from memory_objects
               where namespace = '{namespace}' and status = 'active' and t_valid_to is null
               order by (embedding <=> '{question}') + 0, id limit {k}"
         ))
-        .await;
-    rows.into_iter().flatten().flatten().collect()
+        .await
 }
 
 async fn nearest(kernel: &Kernel, namespace: &str, question: &[f32], k: usize) -> Vec<String> {

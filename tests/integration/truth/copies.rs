@@ -17,8 +17,7 @@ async fn said_three_times(kernel: &Kernel, admin: &Caller) -> Vec<String> {
         undo_last(admin).await;
     }
     let copies = format!("select id from memory_objects where content = '{CANARY}' order by id");
-    let rows = kernel.sql(copies).await.into_iter().flatten().flatten();
-    let ids: Vec<String> = rows.collect();
+    let ids = kernel.sql_values(copies).await;
     assert_eq!((ids.len(), &ids[0]), (3, &first));
     ids
 }

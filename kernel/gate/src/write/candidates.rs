@@ -164,23 +164,26 @@ impl Gate {
                 ..Candidates::verbatim(draft)
             });
         }
-        match self
+        let candidates = match self
             .draw(namespace, policy, model, draft, told_at, rider)
             .await
         {
-            Ok(candidates) => Ok(candidates),
-            Err(Undrawn::Brownout(reason)) => {
-                metrics::brownout(reason);
-                Ok(Candidates {
-                    brownout: Some(reason),
-                    ..Candidates::verbatim(draft)
-                })
+            Ok(candidates) => candidates,
+            Err(Undrawn::Brownout(reason)) => Candidates {
+                brownout: Some(reason),
+                ..Candidates::verbatim(draft)
+            },
+            Err(Undrawn::GivenUp) => {
+                return Err(Refusal::Unavailable {
+                    what: "kernel",
+                    why: "the write is not its own any more, or it stops".to_owned(),
+                });
             }
-            Err(Undrawn::GivenUp) => Err(Refusal::Unavailable {
-                what: "kernel",
-                why: "the write is not its own any more, or it stops".to_owned(),
-            }),
+        };
+        if let Some(reason) = candidates.brownout {
+            metrics::brownout(reason);
         }
+        Ok(candidates)
     }
 
     /// One call for the facts, one for all verdicts on them.
@@ -207,7 +210,6 @@ impl Gate {
                 .await
             {
                 Err(Undrawn::Brownout(reason)) => {
-                    metrics::brownout(reason);
                     return Ok(Candidates::unverified(draft, facts, surplus, reason));
                 }
                 verdicts => verdicts?,
